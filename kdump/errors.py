@@ -12,8 +12,7 @@ from enum import StrEnum
 from errno import EIO, ENOMEM
 from operator import index
 from types import UnionType
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 _LONG_BITS = 63
 """Those of a Java long's absolute value: Kafka has no larger whole numbers."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.release_tables import FEATURES, METADATA_LEVELS, METADATA_VERSIONS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,7 +13,6 @@ from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words
 from kdump.interchange.rows import Format
-from kdump.named_tuples import NamedTuple
 from kdump.operations.dump import DamagedLog, Dump, Event, FileRows, Found, LogBegun, NothingToFollowError, ZeroTail
 from kdump.operations.dump_jobs import ALL, INCLUDED, DumpRequest, Job, jobs_of, kinds_of
 from kdump.operations.results import Failed

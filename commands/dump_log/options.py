@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kdump.dump_log_segments.options import DECODERS, INT_MAX, DumpLogOptions
 from kdump.errors import RUNTIME, JavaError
-from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, NO_OLD_DECODERS, SHARE_STATE_DECODER, KafkaRelease
 
 from ..shell.release import ENVIRONMENT, asked_release

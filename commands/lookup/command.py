@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.printable import safe, safe_path
-from kdump.named_tuples import NamedTuple
 from kdump.operations.choice import chooses
 from kdump.operations.lookup import (
     AbortedRequest,

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.formats.printable import safe
 from kdump.formats.words import size_text
-from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import PartitionInfo
 from kdump.query.outline import Mark, Outline, Section, SectionKind
 from kdump.storage.facts import SegmentInfo

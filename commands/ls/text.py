@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.words import listed, number_words, offset_range, size_text
-from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import FileInfo, LogDirectoryInfo, PartitionInfo, Placement, replication_counts
 from kdump.storage.broker import Duplicate
 from kdump.storage.facts import SegmentInfo

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.config_resources import RESOURCE_TYPES, TOPIC_RESOURCE
 from kdump.formats.uuids import format_uuid
-from kdump.named_tuples import NamedTuple
 from kdump.releases import METADATA_VERSION, metadata_version_name, release_name
 from kdump.topics.cluster_image import (
     ACL_OPERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.guard import DropKind, Dropped, DroppedBatches
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation
@@ -15,7 +15,6 @@ from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range, offset_words
-from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.operations.safe_plans import SafePlan, safe_plan
 from kdump.operations.safety import SafetyOptions

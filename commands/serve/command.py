@@ -7,13 +7,12 @@ import signal
 import ssl
 from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, NameFormatError
 from kdump.formats.printable import command_line, safe, safe_path
-from kdump.named_tuples import NamedTuple
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.groups import Commits
 from kdump.serve.pieces import OnDamage

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from kdump.formats.codecs import codec_name
 from kdump.formats.iso_times import iso_time
 from kdump.formats.printable import command_line, safe_path
 from kdump.formats.words import byte_words, number_words, size_text
-from kdump.named_tuples import NamedTuple
 from kdump.operations.stats import UNEVEN, WORTHWHILE, TopicStats
 
 from .svg import escaped, plots

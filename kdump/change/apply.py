@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.change import journal, place
 from kdump.change.change import Change, ChangeState, KeptCut, Step
@@ -33,7 +34,6 @@ from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.time_units import wall_clock
-from kdump.named_tuples import NamedTuple
 from kdump.storage.facts import log_end_offset
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.change import place
 from kdump.change.place import ChangeFiles
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Cut, Operation
 from kdump.change.states import ANY_TIME, FileState, PartitionState
-from kdump.named_tuples import NamedTuple
 
 _MIN_BLOCK = 4096
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from threading import Lock
+from typing import NamedTuple
 
 from kdump.change.plan import CHECKPOINT, Operation
 from kdump.disk import durable
@@ -18,7 +19,6 @@ from kdump.formats.names import (
     REPLICATION_CHECKPOINT,
     parse_partition_dir,
 )
-from kdump.named_tuples import NamedTuple
 from kdump.storage.checkpoints import Checkpoints, Offsets, read_entries, read_offsets
 
 _FILES = Lock()

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from stat import S_ISREG
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.change.compacted import Cleaned
@@ -23,7 +24,6 @@ from kdump.formats import names
 from kdump.formats.batch import LEADER_EPOCH_AT, LENGTH_AT, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.names import FileName, parse_file_name
 from kdump.formats.words import number_words, offset_words
-from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import PlannedFiles, content_of
 from kdump.storage.planned_log import LogView

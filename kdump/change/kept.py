@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.plan import REMOVE, TRUNCATE
 from kdump.disk.reading import is_file
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 if TYPE_CHECKING:

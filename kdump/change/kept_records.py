@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, content_at
 from kdump.errors import KdumpError
 from kdump.formats.batch import MAGIC_AT
-from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, decode_rows, first_offset
 from kdump.storage.planned import PlannedFiles
 from kdump.storage.planned_log import LogView

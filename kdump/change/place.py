@@ -24,12 +24,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import NamedTuple
 from zlib import crc32
 
 from kdump.disk.entered import check_owner, entered
 from kdump.disk.locks import entering, is_log_directory
 from kdump.disk.reading import is_directory, is_named, real_path
-from kdump.named_tuples import NamedTuple
 
 PREFIX = ".kdump-"
 IN_PARTITION = ".kdump"

@@ -11,11 +11,11 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.disk.reading import FileStatus, ReadOnlyFile, is_named
 from kdump.formats import names
 from kdump.formats.names import FileName, parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.change.plan import REPLACE, Plan
 from kdump.change.states import files_of, offsets_of
@@ -13,7 +13,6 @@ from kdump.disk.reading import read_small
 from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.words import listed
-from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import content_of
 
 VERSION = 1

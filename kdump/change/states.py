@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.change.checkpoint_lines import offset_in
 from kdump.change.place import is_change_file
@@ -12,7 +13,6 @@ from kdump.disk.reading import ReadOnlyFile, is_named
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.names import OFFSET_CHECKPOINTS, parse_partition_dir
-from kdump.named_tuples import NamedTuple
 
 ANY_TIME = -1
 UNREAD = -2

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.change import journal
 from kdump.change.apply import Draft, carry_out, discard, end_offset
@@ -30,7 +31,6 @@ from kdump.change.states import FileState, digest_of, file_differences, offset_d
 from kdump.disk import durable
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import RefusedError
-from kdump.named_tuples import NamedTuple
 from kdump.storage.planned import content_of
 from kdump.storage.recipe import Recipe, SourceBytes, joined
 

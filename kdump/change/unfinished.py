@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.place import may_have_changes
 from kdump.disk.reading import may_be_entered
 from kdump.errors import KdumpError
-from kdump.named_tuples import NamedTuple
 from kdump.storage.live import tally
 
 if TYPE_CHECKING:

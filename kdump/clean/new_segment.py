@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -15,7 +15,6 @@ from kdump.formats import names
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 from kdump.storage.segment_indexes import SegmentIndexes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -19,7 +20,6 @@ from kdump.errors import CleaningError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.kernels.batch_verdicts import GONE, OTHER
 from kdump.kernels.verdicts import DISCARDED, EXPIRED, KEYLESS, RETAINED, RETAINED_TOMBSTONE, SUPERSEDED
-from kdump.named_tuples import NamedTuple
 from kdump.settings.cleaning import CleaningSettings
 from kdump.storage.decoded import DecodedRows, delete_horizon
 from kdump.storage.facts import SegmentFacts

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from kdump.clean.new_segment import NewSegment
 from kdump.disk.durable import WritableFile, new_file, settle, write_file
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.named_tuples import NamedTuple
 
 WRITE_BUFFER = 1 << 20
 

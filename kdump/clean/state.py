@@ -7,13 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.clean.reading import repair_first
 from kdump.errors import CleaningError, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import partition_dir_name
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_rebuild import rebuild_producer_state
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.segments import LoadedSegment, Segments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from kdump.cluster.copies import Copy
 from kdump.cluster.disks import Disk
@@ -11,7 +12,6 @@ from kdump.cluster.resurrection import Resurrection, metadata_disk
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, format_offset_checkpoint
 from kdump.formats.metadata_files import MetaProperties, format_meta_properties
-from kdump.named_tuples import NamedTuple
 
 
 class NewDirectory(NamedTuple):

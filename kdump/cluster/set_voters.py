@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.change.plan import Plan, make_plan
 from kdump.cluster.metadata_copies import MetadataCopy
@@ -20,7 +20,6 @@ from kdump.formats.kraft_snapshot import Voter, kraft_batch, voters_pair
 from kdump.formats.names import segment_file_name
 from kdump.formats.printable import command_line
 from kdump.formats.uuids import is_reserved_directory_id
-from kdump.named_tuples import NamedTuple
 from kdump.settings.node import SERVER_PROPERTIES, VOTERS, voters_text
 from kdump.storage.facts import segment_info
 from kdump.storage.partition import PartitionLog

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import check_number, check_several, check_truths, check_type, check_word
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.uuids import parse_uuid
-from kdump.named_tuples import NamedTuple
 from kdump.releases import KafkaRelease
 
 ALL_LOSSES = -1

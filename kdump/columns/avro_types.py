@@ -7,13 +7,12 @@ that hold themselves. So is what lies too deep where there would be too many fie
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
 from kdump.interchange.jsonl import decoded_json
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_depth import named_types
 from kdump.schemas.avro_values import json_of

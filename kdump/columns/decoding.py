@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,6 @@ from kdump.columns import avro_types, protobuf_types
 from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE, Decode
 from kdump.interchange.jsonl import decoded_json
 from kdump.interchange.rows import Payload
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro import AvroSchema
 from kdump.schemas.avro_values import Form
 from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -10,7 +11,6 @@ from kdump.columns import arrays, names
 from kdump.columns.arrays import have_flag
 from kdump.columns.names import FLAGS, RECORD_KINDS, RECORD_NEEDS, Kind
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.named_tuples import NamedTuple
 
 Numbers = Mapping[str, pa.Array]
 Make = Callable[[Numbers], pa.Array]

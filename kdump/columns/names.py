@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.formats.close_names import closest
-from kdump.named_tuples import NamedTuple
 
 KEY, VALUE, HEADERS = "key", "value", "headers"
 TRANSACTION = "transaction"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from sys import byteorder
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.columns.gathering import Tables
 from kdump.columns.names import (
@@ -32,7 +32,6 @@ from kdump.columns.names import (
 )  # fmt: skip
 from kdump.formats.batch import CODEC_MASK, CONTROL, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.txn_state import TxnState
 
 if TYPE_CHECKING:

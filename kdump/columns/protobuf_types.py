@@ -8,13 +8,12 @@ deep where there would be too many fields (kdump.columns.nested).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
 from kdump.interchange.jsonl import decoded_json
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.protobuf import ProtobufSchema
 from kdump.schemas.protobuf_maps import is_map
 

@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kdump import kernels
 from kdump.columns import plain
 from kdump.columns.gathering import Tables, read_records
 from kdump.columns.names import RECORD_NEEDS, Labels, check_names
 from kdump.errors import KdumpError, OnError, Problem
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import EVERYTHING, Selection
 from kdump.query.split_points import parts
 from kdump.storage.damage import Damage, is_zero_tail

@@ -14,10 +14,10 @@ import stat
 from _thread import allocate_lock
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from kdump.disk.owner import User, acting_as, owner_to_act_as, user_of
 from kdump.errors import RefusedError
-from kdump.named_tuples import NamedTuple
 
 _DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _MAX_PARTS = 1 << 12

@@ -10,12 +10,12 @@ import time
 from _thread import allocate_lock
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import NamedTuple
 
 from kdump.disk.entered import entered, new_file, open_file
 from kdump.disk.reading import ReadOnlyFile, is_directory, is_named
 from kdump.errors import BrokerRunsError, InUseError, KdumpRunsError, RefusedError
 from kdump.formats.names import LOCK, LOG_DIRECTORY_FILES
-from kdump.named_tuples import NamedTuple
 
 GROWTH_WATCH_SECONDS = 0.2
 _LOCKS = "/proc/locks"

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import NamedTuple
 
 from kdump.errors import RefusedError
-from kdump.named_tuples import NamedTuple
 
 _SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159}
 _NOBODYS_GROUP = 65534

@@ -7,10 +7,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Self
+from typing import BinaryIO, NamedTuple, Self
 
 from kdump.disk.held import held_file, held_listing
-from kdump.named_tuples import NamedTuple
 
 Watcher = Callable[[str, int], object]
 """Hears of each reading: the path of the file, and the position up to which it was read."""

@@ -6,9 +6,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.formats.names import is_partition_dir
-from kdump.named_tuples import NamedTuple
 
 _OWNER, _GROUP, _OTHERS = 0o700, 0o070, 0o007
 

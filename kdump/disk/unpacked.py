@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader, FileIO
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from kdump.disk.reading import STANDARD_INPUT
 from kdump.errors import KdumpError
 from kdump.formats.words import size_text
-from kdump.named_tuples import NamedTuple
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED = (".gz", ".zst")

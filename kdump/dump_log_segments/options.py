@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from kdump.errors import JavaError, check_number, check_several, check_truths, check_type, check_word
-from kdump.named_tuples import NamedTuple
 from kdump.releases import DUMP_IN_JAVA, NEWEST, KafkaRelease
 
 INT_MAX = 0x7FFF_FFFF

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.disk.durable import append_file, make_directories, move, remove_file, replace_file
 from kdump.disk.reading import read_small
@@ -24,7 +24,6 @@ from kdump.disk.syncing import sync
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.options import ExportOptions
 from kdump.export.plan import Unit, segment_name
-from kdump.named_tuples import NamedTuple
 
 FOLDER = "_kdump"
 SUCCESS = "_SUCCESS"

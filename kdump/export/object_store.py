@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.disk.durable import append_file, remove_tree
 from kdump.disk.reading import open_stream
@@ -20,7 +20,6 @@ from kdump.disk.rights import rights_of
 from kdump.disk.unpacked import temporary_directory
 from kdump.errors import KdumpError, RefusedError
 from kdump.export.journal import FOLDER, SUCCESS, files_of
-from kdump.named_tuples import NamedTuple
 
 _SCHEMES = re.compile(r"(?:s3|s3a|gs|az|azure|abfs|abfss|adl)://[^/]")
 _ACCOUNT = "uploaded"

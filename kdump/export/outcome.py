@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from kdump.errors import Problem
 from kdump.export.journal import Failure, Lost, Result
 from kdump.export.plan import Unit
-from kdump.named_tuples import NamedTuple
 
 
 class Exported(NamedTuple):

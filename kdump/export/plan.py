@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 from urllib.parse import quote
 
 from kdump.disk.reading import status_of
 from kdump.export.options import ExportOptionError, ExportOptions
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.query import split_points
 from kdump.storage.partition import PartitionLog
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from kdump.export.files import RowFile, create
 from kdump.export.journal import Journal, Lost, Outcome, Result, Written
 from kdump.export.options import DATE, PARTITION, TOPIC, ExportOptions
 from kdump.export.plan import Unit
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment

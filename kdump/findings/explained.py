@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.findings.catalogue import CATALOGUE
@@ -12,7 +13,6 @@ from kdump.findings.explanations import EXPLANATIONS, Explanation
 from kdump.findings.kafka_messages import KafkaMessage, messages_in, partition_in, said_of
 from kdump.findings.kind import FindingKind
 from kdump.formats.close_names import closest
-from kdump.named_tuples import NamedTuple
 
 _FOLD = re.compile(r"\s*\\?\n\s*")
 """Where a line was folded to fit a page, with a backslash or without."""

@@ -6,7 +6,7 @@ remedies of the catalogue, what Kafka itself prints in kdump.findings.kafka_mess
 
 from __future__ import annotations
 
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class Sentence(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import SEVERITIES
-from kdump.named_tuples import NamedTuple
 
 
 class FindingFilter(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kdump.errors import InternalError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import IGNORES, BrokerEffect, FindingKind, Remedy, in_one_line
 from kdump.formats.names import is_partition_dir
-from kdump.named_tuples import NamedTuple
 
 UNREAD = "KD-READ"
 """The code of what the system does not give."""

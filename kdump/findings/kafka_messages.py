@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 MAX_LINE = 1 << 14
 """Characters of a line that are looked at."""

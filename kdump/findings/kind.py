@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class Severity(StrEnum):

@@ -14,11 +14,10 @@ does not insist.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kdump.errors import ILLEGAL_ARGUMENT, NUMBER_FORMAT, CheckpointError
 from kdump.formats.java_text import parse_int, parse_long, read_lines, split_whitespace
-from kdump.named_tuples import NamedTuple
 
 CHECKPOINT_VERSION = 0
 

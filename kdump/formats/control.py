@@ -15,7 +15,7 @@ are flexible.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import (
@@ -43,7 +43,6 @@ from kdump.formats.schemas.description import PACKERS, Field, Schema, SchemaErro
 from kdump.formats.schemas.framing import Decoded
 from kdump.formats.schemas.reader import decode
 from kdump.formats.schemas.writer import encode
-from kdump.named_tuples import NamedTuple
 
 MARKER_TYPE = -1
 _NO_MARKER = "Invalid control record type for end transaction marker"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from kdump.errors import InvalidRecordError
 from kdump.formats.batch import (
@@ -18,7 +19,6 @@ from kdump.formats.batch import (
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import compress
 from kdump.formats.message_set import CRC, CRC_SIZE, LENGTH, MESSAGE_FRAME, TIMESTAMP
-from kdump.named_tuples import NamedTuple
 
 MASK64 = (1 << 64) - 1
 MAX_BYTES = (1 << 31) - 1

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
 from kdump.formats.batch import wrap64
-from kdump.named_tuples import NamedTuple
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12

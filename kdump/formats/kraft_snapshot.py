@@ -11,12 +11,11 @@ bootstrap.checkpoint has 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.batch import CONTROL, CONTROL_KEY, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kdump.formats.control import encode_value
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.named_tuples import NamedTuple
 
 MAX_RECORDS = 1024
 MAX_BYTES = 1 << 20

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import (
     ILLEGAL_ARGUMENT,
@@ -30,7 +30,6 @@ from kdump.errors import (
 from kdump.formats.java_properties import parse_properties
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, WHITESPACE, parse_int, read_lines
 from kdump.formats.uuids import ZERO_UUID, format_uuid, is_reserved_directory_id, parse_uuid
-from kdump.named_tuples import NamedTuple
 
 PARTITION_METADATA_VERSION = 0
 CLEAN_SHUTDOWN_VERSION = 0

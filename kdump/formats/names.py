@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats.java_text import WHITESPACE, parse_int, parse_long
-from kdump.named_tuples import NamedTuple
 
 
 class FileKind(StrEnum):

@@ -23,11 +23,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import NamedTuple
 
 from kdump.errors import BUFFER_UNDERFLOW, CorruptSnapshotError
 from kdump.formats.checksums import crc32c
 from kdump.formats.sequences import NO_SEQUENCE, decrement_sequence
-from kdump.named_tuples import NamedTuple
 
 SNAPSHOT_VERSION = 1
 ENTRY_SIZE = 46

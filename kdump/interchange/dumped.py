@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewRecord
-from kdump.named_tuples import NamedTuple
 
 NO_OFFSET = -1
 """The offset of a record that has none yet."""

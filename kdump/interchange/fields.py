@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import NAMES as CODECS
-from kdump.named_tuples import NamedTuple
 from kdump.storage.txn_state import TxnState
 
 SCHEMA = "kdump.dump/1"

@@ -8,7 +8,7 @@ from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as quote
 from json.encoder import encode_basestring_ascii as quote_ascii
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.printable import base64
 from kdump.interchange.dumped import Item
@@ -16,7 +16,6 @@ from kdump.interchange.fields import BATCH, RECORD, SCHEMA, TYPE
 from kdump.interchange.lines import Lines, Reading
 from kdump.interchange.reading import Fields, read_batch, read_record, shown
 from kdump.interchange.rows import Content, Contents, Origin, Payload, Table, Value, Write
-from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
 from kdump.storage.txn_state import TxnState

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from kdump.errors import KdumpError, check_callable, check_type
 from kdump.formats.encode import NewRecord
 from kdump.interchange.dumped import NO_OFFSET, Item
-from kdump.named_tuples import NamedTuple
 
 MAX_LINE = 1 << 30
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from kdump.named_tuples import NamedTuple
 from kdump.query.sweep import Selected
 from kdump.storage.records import Batch
 from kdump.storage.txn_state import TxnState

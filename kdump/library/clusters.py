@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import OnError, Problem, Report, check_several, check_truths, check_type
-from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.change.change import Change

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from kdump.findings import remedies as ways
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import NOTHING, Remedy
 from kdump.formats.names import parse_partition_dir
 from kdump.formats.words import either, number_words, offset_range
-from kdump.named_tuples import NamedTuple
 from kdump.repair.decision import Decision, Way
 from kdump.repair.replicas import Replicas
 

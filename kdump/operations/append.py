@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kdump.change.journal import unfinished
 from kdump.disk.locks import check_not_growing, is_log_directory
@@ -30,7 +31,6 @@ from kdump.errors import (
 from kdump.formats import names
 from kdump.formats.time_units import wall_clock
 from kdump.formats.uuids import UUID_SIZE
-from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules, cluster_rules
 from kdump.operations.open_log import NotAppendableError, check_files, open_log
 from kdump.operations.safety import held_unless

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.disk.reading import list_directory
 from kdump.errors import KdumpError, RefusedError, check_number, check_several, check_truths, check_type, check_word
@@ -14,7 +15,6 @@ from kdump.interchange.csv import read_csv
 from kdump.interchange.dumped import DumpedBatch, Item
 from kdump.interchange.jsonl import read_jsonl
 from kdump.interchange.lines import InterchangeError, Lines, read_lines
-from kdump.named_tuples import NamedTuple
 from kdump.operations.cluster_rules import ClusterRules
 from kdump.storage.partition import base_offsets
 from kdump.write.dumped_batch import as_sent, as_stored

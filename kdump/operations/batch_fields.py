@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from kdump.disk.durable import append_file
 from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.query.batch_fields import BatchFields, fields_at
 from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.storage.lone_log import LoneLog

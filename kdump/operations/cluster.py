@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
 from kdump.change.change import Change
@@ -30,7 +31,6 @@ from kdump.formats import names
 from kdump.formats.metadata_files import PartitionMetadata, format_partition_metadata
 from kdump.formats.names import LIVE, STRAY, partition_dir_name
 from kdump.formats.uuids import format_uuid, is_reserved_directory_id
-from kdump.named_tuples import NamedTuple
 from kdump.operations.safety import SafetyOptions, locked
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog

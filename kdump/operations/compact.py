@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump.change.interrupted import check_finishable
 from kdump.change.journal import unfinished
@@ -16,7 +17,6 @@ from kdump.clean.state import PartitionState, examine_partition, not_compacted
 from kdump.disk.entered import check_way
 from kdump.disk.locks import check_not_locked
 from kdump.errors import KdumpError, RefusedError, check_number
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup

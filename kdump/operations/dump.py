@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from errno import EIO
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError, Problem, Report
@@ -17,7 +17,6 @@ from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import offset_range
 from kdump.interchange.rows import Contents, Origin, Table, Value
-from kdump.named_tuples import NamedTuple
 from kdump.operations.dump_jobs import LOGS, DumpRequest, Job
 from kdump.operations.results import Failed
 from kdump.query.selection import Selection

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kdump.errors import KdumpError, check_number, check_truths, check_word
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import FileName, PartitionDirName
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.storage.around import directory_around
 from kdump.storage.live import opened

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kdump.blocks import content_at
 from kdump.errors import KdumpError, Problem, Report
 from kdump.interchange.rows import Content, Contents, Origin, Value
-from kdump.named_tuples import NamedTuple
 from kdump.operations.dump import DamagedLog, Event, FileRows, Found, LogBegun
 from kdump.operations.results import Failed
 from kdump.query.sweep import Selected

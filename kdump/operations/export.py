@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError, Problem, RefusedError, Report
 from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
@@ -14,7 +14,6 @@ from kdump.export.outcome import Exported
 from kdump.export.plan import plan
 from kdump.export.run import Engine, LocalEngine, Summary
 from kdump.export.run import export as export_units
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.storage.live import held
 from kdump.storage.open import check_not_kafkas

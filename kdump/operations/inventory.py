@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats import names
 from kdump.formats.names import FileName
-from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import (
     FileInfo,
     LogDirectoryInfo,

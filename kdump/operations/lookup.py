@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kdump.errors import CheckpointError, KdumpError, Problem, ProblemError, Report, check_number
 from kdump.formats import names
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.index_entries import AbortedTxn
 from kdump.formats.names import PartitionDirName
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.query.lookup import LATEST_TIERED, LogLookup, OffsetPosition, TimestampOffset
 from kdump.query.open_segment import Trace

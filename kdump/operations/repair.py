@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.guard import dropped_batches
 from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, guarded
 from kdump.operations.startup import StartupOptions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.change.apply import apply_plan
 from kdump.change.guard import Allowance, DropsError
@@ -12,7 +13,6 @@ from kdump.change.plan import Plan
 from kdump.disk.entered import check_way
 from kdump.errors import KdumpError, RefusedError, check_number
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed, Interrupted, Note
 from kdump.operations.safety import Guard, SafetyOptions, guarded
 from kdump.operations.targets import PartitionGroup

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.change.plan import REMOVE, REPLACE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE, Loss
 from kdump.repair.task import Task

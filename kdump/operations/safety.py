@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from errno import ENOENT
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.guard import ANY_LOSS, Allowance, Dropped
 from kdump.change.place import ChangeFiles, may_have_changes, new_change, new_id, place_of
@@ -16,7 +16,6 @@ from kdump.disk.locks import GrowthWatch, check_not_growing, check_not_locked, e
 from kdump.disk.reading import is_directory, real_path
 from kdump.errors import ArgumentError, KdumpError, RefusedError, check_number, check_truths, check_type
 from kdump.formats.words import number_words, offset_words
-from kdump.named_tuples import NamedTuple
 from kdump.storage.live import internal_errors, tally
 from kdump.storage.partition import PartitionLog
 

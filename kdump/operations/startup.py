@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.disk.reading import is_named
 from kdump.errors import RUNTIME, ConfigError, KdumpError, Problem, Report, check_number, check_type
 from kdump.formats import names
 from kdump.formats.config_resources import TOPIC_RESOURCE
 from kdump.formats.names import LIVE, PartitionDirName
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.broker_start import (
     DirectoryState,
     already_offline,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.codecs import NAMES
-from kdump.named_tuples import NamedTuple
 from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.replica import Replica, read_replicas

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from kdump.disk.entered import check_way
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.names import FileName
-from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import Place
 from kdump.storage.partition import PartitionLog

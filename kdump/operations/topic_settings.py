@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kdump.errors import Problem
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Note
 from kdump.operations.targets import PartitionGroup
 from kdump.releases import KafkaRelease

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.change.change import Change, ChangeState
 from kdump.change.interrupted import finish_interrupted
@@ -18,7 +18,6 @@ from kdump.disk.entered import check_way
 from kdump.disk.locks import check_not_growing, is_log_directory
 from kdump.disk.reading import is_directory, is_named
 from kdump.errors import KdumpError, RefusedError
-from kdump.named_tuples import NamedTuple
 from kdump.operations.results import Failed
 from kdump.operations.safety import SafetyOptions, check_is_there, locked
 from kdump.storage.directory import LogDirectory

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kdump.disk.durable import remove_file
 from kdump.disk.pace import Pace
@@ -15,7 +15,6 @@ from kdump.errors import check_number
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.formats.time_units import wall_clock
-from kdump.named_tuples import NamedTuple
 from kdump.storage.live import is_beside_broker
 from kdump.verify.options import Options
 from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, ResumePoint, read_resume_point, write_resume_point

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import calcsize, unpack
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.errors import KdumpError
@@ -26,7 +27,6 @@ from kdump.formats.batch import (
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.codecs import NAMES
 from kdump.formats.encode import read_varint
-from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, decode_rows
 from kdump.storage.log_reader import LogFile
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import InvalidRecordError, KdumpError, Problem, Report
 from kdump.formats.faults import DamageError, fault_error
-from kdump.named_tuples import NamedTuple
 from kdump.storage.control_batches import Marker, control_record, end_of_transaction, is_control
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import BadBatch, decode_rows

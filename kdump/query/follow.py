@@ -6,9 +6,9 @@ import os
 import time
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.damage import Damage

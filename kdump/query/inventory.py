@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.disk.reading import status_of
 from kdump.errors import CheckpointError, KdumpError
@@ -13,7 +13,6 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.codecs import NAMES
 from kdump.formats.names import FileName, PartitionDirName, parse_file_name
 from kdump.formats.uuids import format_uuid
-from kdump.named_tuples import NamedTuple
 from kdump.storage.broker import BrokerIdentity, Duplicate, PartitionPlaces, identity_of
 from kdump.storage.checkpoints import Checkpoints, PartitionCheckpoints, remote_start_offset
 from kdump.storage.directory import LogDirectory

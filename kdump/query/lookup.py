@@ -5,14 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, KdumpError
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.index_entries import AbortedTxn
-from kdump.named_tuples import NamedTuple
 from kdump.query.open_segment import OpenSegment, Trace, no_trace
 from kdump.releases import NEWEST, OFFSET_SEARCH_BY_BASE, KafkaRelease
 from kdump.storage.checkpoints import remote_start_offset

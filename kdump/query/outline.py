@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class SectionKind(StrEnum):

@@ -9,12 +9,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.errors import check_callable, check_number, check_several, check_type
 from kdump.formats.batch import LOG_APPEND_TIME
-from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import header_pairs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Picks, Selection, Source
 from kdump.storage.damage import Damage, undecodable
 from kdump.storage.decoded import BadBatch, DecodedRows, Passed, decode_rows, walk

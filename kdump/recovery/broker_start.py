@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kdump.errors import (
     CONFIG_EXCEPTION,
@@ -20,7 +21,6 @@ from kdump.findings.remedies import NOT_FORMATTED
 from kdump.formats import names
 from kdump.formats.names import PartitionDirName
 from kdump.formats.words import listed, number_words
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
 from kdump.recovery.startup import LastShutdown
 from kdump.releases import (

@@ -9,9 +9,10 @@ So one that ends early is not noticed: topics behind its end are gone, and their
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.errors import ILLEGAL_STATE, NO_SUCH_ELEMENT, LoadError
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
 from kdump.recovery.raft_records import raft_records
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.disk.reading import FileStatus
 from kdump.findings.kind import Remedy
-from kdump.named_tuples import NamedTuple
 from kdump.storage.recipe import Recipe
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import (
@@ -26,7 +27,6 @@ from kdump.formats.control import decode_value as decode_control
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, in_memory_error, undersized_error
 from kdump.formats.schemas.cluster_metadata import decode_value
 from kdump.formats.schemas.framing import Decoded
-from kdump.named_tuples import NamedTuple
 from kdump.query.contents import Content, contents_in
 from kdump.storage.control_batches import is_control
 from kdump.storage.log_reader import LogFile

@@ -7,6 +7,8 @@ its last offset and where it begins.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.blocks import BatchBlock
 from kdump.errors import (
     CORRUPT_RECORD,
@@ -19,7 +21,6 @@ from kdump.errors import (
 )
 from kdump.formats import names
 from kdump.formats.batch import wrap64
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import SPLIT, Step
 from kdump.recovery.segments import LoadedSegment, Segments, file_name, fits
 from kdump.settings.loading import LoadingSettings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
+
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.checkpoints import Checkpoints
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from kdump.errors import NUMBER_FORMAT, LoadError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import offset_in_name
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import DELETE, RENAME, Loss, Step, total_loss
 from kdump.recovery.segments import LoadedSegment
 from kdump.settings.loading import LoadingSettings

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from sys import maxsize
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Loss
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.repair.ranges import ByteRange
 from kdump.repair.salvage import choose_batches
 from kdump.storage.partition import PartitionLog

@@ -12,12 +12,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.change.splice import spliced
 from kdump.formats.batch import LOG_OVERHEAD
 from kdump.formats.checkpoints import EpochEntry
-from kdump.named_tuples import NamedTuple
 from kdump.repair.ranges import ByteRange
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView

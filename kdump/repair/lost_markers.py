@@ -11,6 +11,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
 from kdump.change.splice import spliced
 from kdump.disk.reading import ReadOnlyFile
@@ -19,7 +20,6 @@ from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, ABORTED_TXN_VERSION, AbortedTxn, decode_aborted_txns
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.producer_snapshot import ProducerEntry
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.producer_batches import RecoveredBatches
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.words import offset_words
-from kdump.named_tuples import NamedTuple
 from kdump.repair.leader_epochs import outdated_batches
 from kdump.repair.ranges import ByteRange, LeftOut, Orderly
 from kdump.storage.scan import MAX_RELATIVE_OFFSET

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class ByteRange(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats.uuids import is_reserved_directory_id
-from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

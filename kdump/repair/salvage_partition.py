@@ -21,6 +21,8 @@ Where that still ends in an exception, the file or the batch at fault is left ou
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.change.guard import dropped_batches
 from kdump.change.plan import Cut, make_plan
 from kdump.errors import NUMBER_FORMAT, KdumpError, LoadError
@@ -29,7 +31,6 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_file_name
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import (
     CHANGE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kdump.change.plan import Cut
 from kdump.change.splice import spliced
@@ -14,7 +15,6 @@ from kdump.formats.batch import LENGTH_AT, MAGIC_AT
 from kdump.formats.checkpoints import EpochEntry, parse_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.words import offset_range
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, RENAME, Loss, Step, total_loss
 from kdump.recovery.segments import file_name
 from kdump.recovery.swaps import SwapLosses, losses_at_start

@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Collection, Generator, Iterable, Iterator
 from errno import EIO
+from typing import NamedTuple
 
 from kdump.disk.reading import is_directory, is_file
 from kdump.findings.finding import UNREAD, Finding
@@ -13,7 +14,6 @@ from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.startup import Startup
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.change.guard import NOTHING_DROPPED, Dropped
 from kdump.change.plan import KINDS, ORPHANS, Cut, Plan
@@ -13,7 +13,6 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.names import parse_file_name
 from kdump.formats.printable import command_line
 from kdump.formats.uuids import parse_uuid
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import LEAVE_OUT, TRUNCATE, Failure, LoadOutcome
 
 if TYPE_CHECKING:

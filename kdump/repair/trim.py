@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from kdump.change.plan import Plan, make_plan
 from kdump.disk.reading import ReadOnlyFile
@@ -29,7 +30,6 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import AT_THE_END, Damage, DamageKind
 from kdump.storage.indexes import may_end_at
 from kdump.storage.log_reader import LogFile

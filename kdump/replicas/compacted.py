@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
 from kdump.storage.partition import PartitionLog

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import combinations
+from typing import NamedTuple
 
 from kdump.disk.pace import Pace
 from kdump.disk.reading import ReadOnlyFile, status_of
-from kdump.named_tuples import NamedTuple
 from kdump.replicas.prefetch import prefetched
 from kdump.replicas.rows import COMPARED, Batch, BatchRows, walk
 from kdump.storage.partition import PartitionLog

@@ -9,11 +9,11 @@ Once a broker has started on what is left, it has cut the epochs itself, and not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.names import LIVE
-from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 
 _BY_EPOCHS = f"{names.LEADER_EPOCH_CHECKPOINT} begins there"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump.disk.reading import status_of
 from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.printable import command_line
 from kdump.formats.words import offset_range
-from kdump.named_tuples import NamedTuple
 from kdump.replicas.healed_segments import FoundBatch, HealedSegments, NewSegment, Taken
 from kdump.replicas.proof import Proof, Unproved
 from kdump.replicas.rows import BatchRows, walk

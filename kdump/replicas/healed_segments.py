@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from kdump.disk.reading import status_of
 from kdump.formats.names import parse_file_name, segment_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import Recipe, SourceBytes, joined
 from kdump.storage.scan import MAX_LOG_SIZE

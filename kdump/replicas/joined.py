@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.formats.names import LIVE, PartitionDirName
-from kdump.named_tuples import NamedTuple
 from kdump.storage.broker import BrokerIdentity
 
 

@@ -6,9 +6,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kdump.formats.batch import CONTROL
-from kdump.named_tuples import NamedTuple
 from kdump.replicas.compacted import KeyRecord
 from kdump.replicas.compare import MAX_RANGES, OffsetRange
 from kdump.replicas.rows import BatchRows, walk

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
 from itertools import pairwise
+from typing import NamedTuple
 
 from kdump.disk.reading import ReadOnlyFile, status_of
 from kdump.errors import CheckpointError
 from kdump.formats.batch import CRC_AT, FRAME, HEADER_SIZE, LOG_OVERHEAD, MAGIC_AT
-from kdump.named_tuples import NamedTuple
 from kdump.replicas.healed_segments import FoundBatch
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile

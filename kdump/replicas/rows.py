@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.formats.faults import END
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.replicas.choice import Choice
 from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange, Relation
 from kdump.replicas.loss import Loss

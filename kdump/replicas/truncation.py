@@ -6,9 +6,9 @@ Rules of AbstractFetcherThread, UnifiedLog.read and LeaderEpochFileCache, from K
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump.formats.checkpoints import EpochEntry
-from kdump.named_tuples import NamedTuple
 from kdump.storage.leader_epochs import EpochCache, EpochEnd, end_of_epoch
 
 

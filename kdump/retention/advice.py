@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.formats.batch import TimestampType
 from kdump.formats.printable import command_line, shell_word
-from kdump.named_tuples import NamedTuple
 from kdump.retention.partition import HIGH_WATERMARK, Block, PartitionRetention
 from kdump.settings.table import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_TYPE
 from kdump.storage.timestamps import TimestampSource

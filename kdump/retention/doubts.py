@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import ConfigError, CorruptIndexError, KdumpError
 from kdump.formats import names
@@ -17,7 +18,6 @@ from kdump.formats.iso_times import shown
 from kdump.formats.printable import command_line
 from kdump.formats.time_units import unit_of
 from kdump.formats.words import number_words
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.startup import Startup
 from kdump.releases import KafkaRelease
 from kdump.retention.policy import LOG_START, SIZE, TIME, Bounds, Policy, deletions, is_old

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.printable import command_line
 from kdump.formats.time_units import unit_of
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import accumulate
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.retention.segments import SegmentState
 from kdump.settings.retention import RetentionSettings
 

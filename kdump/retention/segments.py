@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kdump.disk.reading import status_of
 from kdump.errors import KdumpError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name, segment_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage
 from kdump.storage.facts import SegmentFacts, segment_facts, segment_info
 from kdump.storage.partition import PartitionLog

@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.encode import varint
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.avro_depth import MAX_DEPTH, check_depth, named_types
 from kdump.schemas.avro_values import READERS, Form
 from kdump.schemas.errors import ExtraMissingError, SchemaError

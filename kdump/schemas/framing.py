@@ -9,9 +9,10 @@ down to nested ones; [0] is the single byte 0 (Confluent's serializers).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.formats.encode import read_varint
 from kdump.formats.schema_prefix import PREFIX_SIZE, prefixed_id
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.errors import SchemaError
 
 KEY_HEADER, VALUE_HEADER = b"__key_schema_id", b"__value_schema_id"

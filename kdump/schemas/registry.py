@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import md5
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.printable import safe
-from kdump.named_tuples import NamedTuple
 from kdump.schemas.errors import SchemaError, UnknownSchemaError
 
 SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT"

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.disk.locks import check_not_locked
 from kdump.disk.reading import read_small
@@ -14,7 +15,6 @@ from kdump.errors import KdumpError, NameFormatError, Problem, Report
 from kdump.formats import names
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import parse_partition_dir
-from kdump.named_tuples import NamedTuple
 from kdump.serve.open_files import OpenFiles
 from kdump.serve.partition import ServedPartition
 from kdump.serve.pieces import OnDamage

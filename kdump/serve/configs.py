@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.config_resources import (
     BROKER_RESOURCE,
@@ -14,7 +14,6 @@ from kdump.formats.config_resources import (
     TOPIC_RESOURCE,
 )
 from kdump.formats.java_text import INT_MAX
-from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST
 from kdump.serve.context import Context, Fields, unknown_topic
 from kdump.serve.protocol.errors import ErrorCode

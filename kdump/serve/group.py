@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.serve.protocol.errors import ErrorCode
 from kdump.topics.groups import GroupState, GroupType
 

@@ -11,10 +11,10 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import Report
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.serve.cluster import ServedCluster
 from kdump.serve.group import CommittedOffset, Group, GroupError, Member
 from kdump.serve.protocol.errors import ErrorCode

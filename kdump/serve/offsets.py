@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.errors import KdumpError
-from kdump.named_tuples import NamedTuple
 from kdump.query.lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from kdump.serve.context import Context, Fields
 from kdump.serve.partition import ServedPartition

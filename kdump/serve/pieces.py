@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.serve.open_files import KeptFile
 from kdump.storage.damage import Damage
 

@@ -10,11 +10,10 @@ from binascii import Error as Base64Error
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.disk.reading import read_small
 from kdump.errors import ConfigError, KdumpError
-from kdump.named_tuples import NamedTuple
 from kdump.topics.cluster_image import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import ConfigError
 from kdump.formats.java_text import INT_MAX
-from kdump.named_tuples import NamedTuple
 from kdump.releases import CONVERTS_LEGACY, INDEX_PER_BATCH, LAST_BATCH_BELOW_HIGH_WATERMARK, NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.release_tables import MAX_ARRAY_LENGTH
 from kdump.releases import (
     INDEX_PER_BATCH,

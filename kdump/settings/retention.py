@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.batch import TimestampType
-from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings

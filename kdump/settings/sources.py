@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kdump.errors import ConfigError
 from kdump.formats import names
 from kdump.formats.config_resources import BROKER_RESOURCE, TOPIC_RESOURCE
-from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.settings.table import (
     BY_NAME,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.settings import table
 from kdump.settings.retention import RetentionSettings
 from kdump.settings.sources import TopicSettings

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kdump.errors import ConfigError
 from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LEVELS, LZ4, NAMES, ZSTD
 from kdump.formats.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, parse_long
-from kdump.named_tuples import NamedTuple
 from kdump.releases import (
     LARGE_DEFAULT_SEGMENTS,
     LARGE_SEGMENTS,

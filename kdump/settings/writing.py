@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import ConfigError
 from kdump.formats.batch import TimestampType
 from kdump.formats.codecs import GZIP, LZ4, ZSTD
-from kdump.named_tuples import NamedTuple
 from kdump.releases import INDEX_PER_BATCH, NEWEST, KafkaRelease
 from kdump.settings import table
 from kdump.settings.loading import LoadingSettings

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
+
 from kdump.query.selection import Selection
 from kdump.query.sweep import Sweep
 from kdump.spark.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, OptionError, ReadOptions

@@ -14,11 +14,11 @@ import subprocess
 from collections.abc import MutableMapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from kdump.disk.durable import WritableFile, make_directories, remove_tree
 from kdump.disk.unpacked import temporary_directory
 from kdump.errors import KdumpError
-from kdump.named_tuples import NamedTuple
 
 OLDEST = 17
 UNKNOWN_MODULE = "jdk.incubator.vector"

@@ -6,10 +6,10 @@ import glob
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from kdump.errors import HoldsLogDirectoriesError, KdumpError, NameFormatError
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.spark.options import ReadOptions, Replicas
 from kdump.storage.directory import LogDirectory
 from kdump.storage.facts import log_end_offset

@@ -6,10 +6,10 @@ Nothing of Spark or Arrow is imported here: the driver asks for the schema alone
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kdump.columns.names import Decode
 from kdump.formats.close_names import closest
-from kdump.named_tuples import NamedTuple
 from kdump.spark.options import OptionError, ReadOptions, RowKind
 
 DAMAGE = "damage"

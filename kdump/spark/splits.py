@@ -6,8 +6,8 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
-from kdump.named_tuples import NamedTuple
 from kdump.query.selection import Selection
 from kdump.query.split_points import SplitPlanner
 from kdump.spark.bounds import Interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,6 @@ from kdump.disk.durable import append_file, make_directories
 from kdump.errors import KdumpError
 from kdump.formats.java_text import INT_MAX
 from kdump.formats.time_units import wall_clock
-from kdump.named_tuples import NamedTuple
 from kdump.spark.outgoing import hashes, record_source
 from kdump.spark.write_options import WriteOptions, check_topic
 from kdump.write.packing import pack

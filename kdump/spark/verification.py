@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 from kdump.errors import KdumpError, NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats.time_units import wall_clock
-from kdump.named_tuples import NamedTuple
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.errors import CodecError, ConfigError
 from kdump.formats.codecs import NAMES, check_level
 from kdump.formats.names import MAX_TOPIC, can_be_topic
-from kdump.named_tuples import NamedTuple
 from kdump.settings.sources import TopicSettings
 from kdump.settings.writing import TOPIC_PROPERTIES, WritingSettings
 from kdump.spark.options import Given, OptionError, local_path

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 MAX_BUCKETS = 512
 MAX_RANGES = 512

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class Bucket(NamedTuple):

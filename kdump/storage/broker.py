@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.formats import names
 from kdump.formats.metadata_files import MetaProperties
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import format_uuid
-from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 
 

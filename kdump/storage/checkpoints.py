@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Self
+from typing import NamedTuple, Self
 
 from kdump.disk.reading import FileStatus, status_of
 from kdump.errors import CheckpointError, Problem
 from kdump.formats import names
 from kdump.formats.checkpoints import OffsetCheckpointEntry, parse_offset_checkpoint
 from kdump.formats.names import PartitionDirName
-from kdump.named_tuples import NamedTuple
 from kdump.storage.checkpoint_files import read_checkpoint
 from kdump.storage.partition import PartitionLog
 

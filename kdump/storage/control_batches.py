@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats.batch import ABORT, CODEC_MASK, CONTROL_KEY, HEADER_SIZE, MARKER_VALUE, is_control_batch
 from kdump.formats.control import parse_marker
 from kdump.formats.faults import DamageError
-from kdump.named_tuples import NamedTuple
 from kdump.storage.payloads import payload_of
 
 

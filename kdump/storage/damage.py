@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.reading import ReadOnlyFile
@@ -11,7 +12,6 @@ from kdump.errors import CodecError, CorruptRecordError, InvalidRecordError, Kdu
 from kdump.formats.batch import CRC_START, HEADER_SIZE, MAGIC_AT
 from kdump.formats.checksums import crc32, crc32c
 from kdump.formats.words import number_words, offset_range
-from kdump.named_tuples import NamedTuple
 
 _PIECE = 1 << 20
 

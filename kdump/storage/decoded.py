@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from kdump import kernels
 from kdump.blocks import RECORD_ROWS, BatchBlock, RecordBlock
@@ -16,7 +16,6 @@ from kdump.errors import InvalidRecordError, KdumpError, OnError
 from kdump.formats.batch import DELETE_HORIZON
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.faults import fault_error
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, bad_messages, undecodable
 from kdump.storage.log_reader import LogFile
 from kdump.storage.payloads import inflate

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.reading import status_of
@@ -18,7 +19,6 @@ from kdump.formats.batch import CODEC_MASK, DELETE_HORIZON, LOG_APPEND_TIME
 from kdump.formats.codecs import codec_name
 from kdump.formats.faults import BLOCK_FULL
 from kdump.formats.index_entries import ABORTED_TXN_SIZE, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, DamageKind, bad_batch, only_zeros, undecodable
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.log_reader import LogFile

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import ILLEGAL_ARGUMENT, LoadError
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.names import LEADER_EPOCH_CHECKPOINT
-from kdump.named_tuples import NamedTuple
 
 
 class EpochCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BATCH_ROWS, BatchBlock
@@ -22,7 +23,6 @@ from kdump.formats.batch import (
     wrap64,
 )
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, UNDERSIZED
-from kdump.named_tuples import NamedTuple
 
 BUFFER_SIZE = 1 << 20
 GATHERED_BYTES = 32 << 20

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 from kdump.disk.reading import STANDARD_INPUT
-from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kdump.disk.reading import is_directory, is_there, list_directory
 from kdump.errors import HoldsLogDirectoriesError, NameFormatError, RefusedError, check_several
 from kdump.formats import names
 from kdump.formats.names import FileName, PartitionDirName, is_partition_dir, parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.errors import CodecMemoryError, KdumpError
@@ -11,7 +12,6 @@ from kdump.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kdump.formats.codecs import DEFAULT_LIMIT, ZSTD, decompress
 from kdump.formats.faults import DamageError, Fault, fault_error
 from kdump.formats.message_set import LENGTH_SIZE, check_limit, key_size_at, length_at
-from kdump.named_tuples import NamedTuple
 
 RANGE_BYTES = 128 << 10
 """Decompressed bytes after which a range ends: what is kept is still in the cache when it is used (128 KiB measured

@@ -6,8 +6,7 @@ Nothing is written here; whoever wants the files makes them by the recipes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from kdump.named_tuples import NamedTuple
+from typing import NamedTuple
 
 
 class SourceBytes(NamedTuple):

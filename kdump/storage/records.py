@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, content_at
 from kdump.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, TimestampType
 from kdump.formats.codecs import DEFAULT_LIMIT, codec_name
 from kdump.formats.sequences import last_sequence
-from kdump.named_tuples import NamedTuple
 from kdump.storage.decoded import BadBatch, DecodedRows, decode_rows
 
 _NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = TimestampType  # a member costs more to look up in its class

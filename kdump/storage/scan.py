@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -10,7 +11,6 @@ from kdump.errors import CorruptRecordError
 from kdump.formats.batch import FRAME_SIZE, HEADER_SIZE, LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, MAGIC_AT
 from kdump.formats.faults import BLOCK_FULL, END, NEED_BYTES, PARTIAL, SHORT_HEADER, undersized_error
 from kdump.formats.words import byte_words, offset_range
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import BatchHeader, Damage, DamageKind, bad_batch, only_zeros
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import LoadError
 from kdump.formats import names
 from kdump.formats.names import segment_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 
 

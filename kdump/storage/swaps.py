@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import FileName, offset_in_name
-from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment, segment_end_offset
 
 _SWAP, _CLEANED, _DELETED = f".{names.SWAP}", f".{names.CLEANED}", f".{names.DELETED}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import CorruptIndexError
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.indexes import TimeIndex
 from kdump.storage.scan import scan

@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kdump.blocks import BATCH_COLUMNS, BatchBlock
 from kdump.formats.batch import CODEC_MASK, CONTROL
 from kdump.formats.faults import BLOCK_FULL
-from kdump.named_tuples import NamedTuple
 
 MAX_KEPT_BYTES = 96 << 20
 """Bytes of columns that are kept of a partition; logs with more batches than that are read again."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.disk.reading import is_directory
 from kdump.errors import Problem
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.releases import NEWEST, KafkaRelease
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory

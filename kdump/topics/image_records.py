@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.formats.schemas.cluster_metadata import TOPIC, encode_value
-from kdump.named_tuples import NamedTuple
 from kdump.releases import METADATA_VERSION, metadata_version_level
 from kdump.topics.cluster_image import ClusterImage, Fields
 from kdump.topics.partition_state import ELR_FEATURE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import Problem, Report
-from kdump.named_tuples import NamedTuple
 from kdump.storage.replica import Replica
 from kdump.topics.groups import Commit
 from kdump.topics.share_state import ShareStart

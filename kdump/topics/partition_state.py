@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.errors import ConfigError
-from kdump.named_tuples import NamedTuple
 from kdump.settings.replication import ReplicationSettings
 from kdump.settings.sources import Settings
 from kdump.topics.cluster_image import ClusterImage, Topic

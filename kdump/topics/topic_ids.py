@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.disk.reading import read_small
 from kdump.errors import KdumpError
@@ -14,7 +15,6 @@ from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.names import PartitionDirName
 from kdump.formats.uuids import parse_uuid
 from kdump.formats.words import number_words
-from kdump.named_tuples import NamedTuple
 from kdump.query.inventory import Placing, owner_of
 from kdump.storage.around import directory_around
 from kdump.storage.directory import LogDirectory

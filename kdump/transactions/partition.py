@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
@@ -16,7 +17,6 @@ from kdump.errors import CorruptSnapshotError, KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.producer_snapshot import MAX_SNAPSHOT_BYTES, ProducerEntry, decode_producer_snapshot
-from kdump.named_tuples import NamedTuple
 from kdump.query.contents import marker_in, runs
 from kdump.storage.damage import Damage
 from kdump.storage.replica import Replica

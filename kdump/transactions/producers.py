@@ -8,11 +8,11 @@ an append is refused, verify reports, a list of transactions takes it down.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kdump.formats.batch import wrap64
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE, NO_SEQUENCE, last_sequence
-from kdump.named_tuples import NamedTuple
 
 NO_EPOCH = -1
 

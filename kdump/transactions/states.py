@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from kdump.errors import KdumpError, Problem
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
-from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch
 from kdump.storage.segment import Segment

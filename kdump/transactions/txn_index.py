@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, check_aborted_txn_version
-from kdump.named_tuples import NamedTuple
 from kdump.storage.segment import Segment
 
 

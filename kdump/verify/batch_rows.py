@@ -13,14 +13,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.blocks import BatchBlock, RecordBlock
 from kdump.disk.pace import Pace
 from kdump.disk.page_cache import PageDropper
 from kdump.errors import CorruptIndexError
 from kdump.findings.finding import Finding
-from kdump.named_tuples import NamedTuple
 from kdump.storage.damage import Damage
 from kdump.storage.log_reader import BUFFER_SIZE, LogFile
 from kdump.storage.scan import Run, scan

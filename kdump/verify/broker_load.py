@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kdump.disk.reading import status_of
 from kdump.errors import LoadError
@@ -12,7 +13,6 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import GOES_OFFLINE, HIDES, REFUSES, BrokerEffect
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.outcome import Failure
 from kdump.recovery.segments import LoadedSegment
 from kdump.recovery.startup import Startup

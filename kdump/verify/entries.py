@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.disk.reading import ReadOnlyFile, is_file
@@ -14,7 +15,6 @@ from kdump.findings.kind import NOTE
 from kdump.formats import names
 from kdump.formats.index_entries import ENTRY_SIZES, OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, absolute_offset
 from kdump.formats.words import number_words
-from kdump.named_tuples import NamedTuple
 from kdump.storage.indexes import OffsetIndex, TimeIndex
 from kdump.storage.segment import Segment
 from kdump.verify.column_checks import increases

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kdump.findings.finding import Finding, found, unreadable
 from kdump.findings.kind import IGNORES, REFUSES, SERVES_WRONG_DATA, BrokerEffect, Remedy
@@ -14,7 +15,6 @@ from kdump.findings.remedies import BOOTSTRAP, CLUSTER_METADATA, KRAFT_SNAPSHOT,
 from kdump.formats import names
 from kdump.formats.batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kdump.formats.names import parse_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.bootstrap import bootstrap_failure
 from kdump.recovery.newest_snapshot import read_snapshot
 from kdump.storage.damage import Damage

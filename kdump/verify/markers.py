@@ -5,12 +5,11 @@ What a broker takes in and what it does not is judged here; storage.control_batc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import ABORT, CODEC_MASK, COMMIT, CONTROL, CONTROL_TYPES, MARKER_VALUE
 from kdump.formats.faults import DamageError, fault_error
-from kdump.named_tuples import NamedTuple
 from kdump.storage.log_reader import LogFile
 from kdump.verify.column_checks import is_uniform
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kdump.errors import check_number, check_truths
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
 from kdump.formats.codecs import DEFAULT_LIMIT
-from kdump.named_tuples import NamedTuple
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 
 

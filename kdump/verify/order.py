@@ -7,10 +7,10 @@ makes one finding and not one for every batch behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.findings.finding import Finding, found
-from kdump.named_tuples import NamedTuple
 from kdump.storage.scan import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from kdump.verify.batch_findings import batch_offsets
 from kdump.verify.batch_rows import BatchRows

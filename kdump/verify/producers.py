@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
+from typing import NamedTuple
 
 from kdump.findings.finding import Finding, found
 from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
@@ -15,7 +16,6 @@ from kdump.formats.producer_fields import has_running_sequences
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
 from kdump.formats.words import duration
-from kdump.named_tuples import NamedTuple
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.transactions.producers import (
     CompletedTxn,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kdump.disk.durable import replace_alone
 from kdump.disk.reading import read_small
 from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
-from kdump.named_tuples import NamedTuple
 
 VERSION = 1
 MAX_BYTES = 1 << 24

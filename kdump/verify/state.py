@@ -6,14 +6,13 @@ import os
 import zlib
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.disk.durable import replace_alone
 from kdump.disk.reading import is_file, read_small, status_of
 from kdump.disk.rights import rights_of
 from kdump.errors import KdumpError
 from kdump.formats import names
-from kdump.named_tuples import NamedTuple
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
 

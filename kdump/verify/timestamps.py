@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.findings.filter import FindingFilter
@@ -17,7 +18,6 @@ from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME
 from kdump.formats.iso_times import shown
 from kdump.formats.time_units import FUTURE_MS, MS, PLAUSIBLE_FROM, unit_of
 from kdump.formats.words import offset_range
-from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.segment import Segment
 from kdump.verify.batch_findings import batch_offsets, found_in_batch

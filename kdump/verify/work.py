@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from kdump.findings.finding import Finding
-from kdump.named_tuples import NamedTuple
 from kdump.settings.retention import RetentionSettings
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.directory import LogDirectory

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
 from kdump.errors import CorruptRecordError, InvalidRecordError
 from kdump.formats.batch import CODEC_MASK
 from kdump.formats.faults import BLOCK_FULL, UNDERSIZED, in_memory_error
-from kdump.named_tuples import NamedTuple
 from kdump.write.errors import OffsetsOutOfOrderError, RecordTooLargeError, UnexpectedAppendOffsetError
 
 UNKNOWN_OFFSET = -1

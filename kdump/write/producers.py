@@ -6,12 +6,12 @@ The last five batches of every producer are known, as long as the log is open; o
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.index_entries import ABORTED_TXN_VERSION, AbortedTxn
 from kdump.formats.sequences import decrement_sequence, last_sequence
-from kdump.named_tuples import NamedTuple
 from kdump.recovery.markers import read_marker
 from kdump.recovery.producer_state import ProducerStates
 from kdump.storage.control_batches import Marker

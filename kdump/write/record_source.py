@@ -5,10 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Self
+from typing import NamedTuple, Self
 
 from kdump.formats.encode import encode_headers
-from kdump.named_tuples import NamedTuple
 from kdump.storage.records import header_pairs
 
 Headers = Sequence[tuple[bytes, bytes | None]]

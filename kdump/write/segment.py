@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from functools import partial
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.disk.durable import WritableFile, remove_file
@@ -12,7 +13,6 @@ from kdump.disk.reading import is_there
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, decode_offset_entries, decode_time_entries, encode_aborted_txns
 from kdump.formats.names import segment_file_name
-from kdump.named_tuples import NamedTuple
 from kdump.settings.writing import WritingSettings
 from kdump.storage.index_builder import OffsetIndexBuilder, TimeIndexBuilder
 from kdump.storage.indexes import OffsetIndex, TimeIndex

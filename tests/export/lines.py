@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kdump.formats.printable import escape_controls
 from kdump.interchange.fields import camel_case
-from kdump.named_tuples import NamedTuple
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kdump.errors import KdumpError, NewerError
 from kdump.formats import names
 from kdump.formats.batch import ABORT, COMMIT, control_type_name
-from kdump.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.formats.schemas.framing import CoordinatorTopic, Decoded, MetadataTopic

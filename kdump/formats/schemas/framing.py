@@ -13,13 +13,12 @@ __cluster_metadata, with its checkpoint files, and __remote_log_metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kdump.formats.schemas.description import PACKERS, UNKNOWN_TAGS, Field, NewerRecordError, Schema, SchemaError
 from kdump.formats.schemas.json_form import to_json
 from kdump.formats.schemas.reader import decode, decode_newer, read_unsigned_varint
 from kdump.formats.schemas.writer import encode, write_unsigned_varint
-from kdump.named_tuples import NamedTuple
 from kdump.releases import NEW_LAYOUTS, KafkaRelease
 
 FRAME_VERSION = 1

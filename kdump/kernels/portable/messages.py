@@ -6,6 +6,7 @@ The rules, and the order in which they are checked, are those of Kafka's readers
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.formats import faults
@@ -26,7 +27,6 @@ from kdump.formats.message_set import (
     key_size_at,
     length_at,
 )
-from kdump.named_tuples import NamedTuple
 
 Source = bytes | bytearray
 """What positions are indexes into: a block's data, or the decompressed payload of a batch."""

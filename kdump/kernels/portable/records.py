@@ -9,6 +9,7 @@ compressed batch counts as damaged as a whole (`check`) because Kafka decodes it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from kdump.blocks import BatchBlock, RecordBlock, content_at
 from kdump.formats import faults
@@ -25,7 +26,6 @@ from kdump.kernels.portable.messages import (
     message_value,
     messages,
 )
-from kdump.named_tuples import NamedTuple
 
 Payloads = Sequence[bytes | None]
 

@@ -6,12 +6,11 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from kdump.formats.checksums import Buffer
 from kdump.formats.printable import escape_controls
 from kdump.kernels.row_kinds import ROW_BOOL, ROW_BYTES, ROW_HEADERS, ROW_INT32, ROW_JSON, ROW_NULLS, ROW_TEXT
-from kdump.named_tuples import NamedTuple
 
 FLUSH_SIZE = 1 << 18
 MAX_LENGTH = (1 << 31) - 1
