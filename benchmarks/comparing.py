@@ -22,7 +22,7 @@ import verifying
 from processes import RunError
 
 import kdump
-from kdump.replicas.compare import Relation, compare
+from kdump.replication.compare import Relation, compare
 
 VERIFY, COMPARE = "verify both", "compare them"
 LIMIT = 1.3

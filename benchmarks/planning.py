@@ -19,8 +19,8 @@ from processes import RunError
 
 import kdump
 from kdump.formats import names
+from kdump.mend.task import SAFE, SALVAGE, TRUNCATE_LOG, Request
 from kdump.operations.repair import Repaired
-from kdump.repair.task import SAFE, SALVAGE, TRUNCATE_LOG, Request
 from kdump.storage.log_reader import LogFile
 
 PARTITIONS = 3000

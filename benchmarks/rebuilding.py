@@ -15,9 +15,9 @@ import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
 from kdump.formats import names
+from kdump.mend.indexes import examine_indexes
+from kdump.mend.task import INDEX_KINDS
 from kdump.recovery.startup import Startup
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.task import INDEX_KINDS
 
 SHALLOW, REBUILD = "large-batches: verify, in turns with the next", "large-batches: rebuild-index"
 

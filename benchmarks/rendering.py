@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from data import asked_log, click_event, letters, log_parser
 
 from kdump.columns.scanning import scan
-from kdump.export.files import create
-from kdump.export.options import CSV, JSONL, NO_CODEC, ExportOptions
+from kdump.exports.files import create
+from kdump.exports.options import CSV, JSONL, NO_CODEC, ExportOptions
 
 COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "transaction")
 BATCHES = 12

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from data import KILOBYTES, MIB, Log, generate, hundred_bytes
 from lookups import with_indexes
 
-from kdump.export.options import ExportOptions
-from kdump.export.plan import plan
-from kdump.export.run import Summary, export
+from kdump.exports.options import ExportOptions
+from kdump.exports.plan import plan
+from kdump.exports.run import Summary, export
 from kdump.spark.jobs import Cluster, SparkExport
 from kdump.spark.session import spark_session
 from kdump.storage.partition import PartitionLog

@@ -9,8 +9,6 @@ docs/library.md shows how.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.cluster.wanted import ControllerAt, UnknownTopics, Wanted
     from kdump.dump_log_segments.options import DumpLogOptions
     from kdump.errors import KdumpError, OnError, Problem, ProblemError, RefusedError
-    from kdump.export.options import ExportOptions
+    from kdump.exports.options import ExportOptions
     from kdump.findings.kind import Severity
     from kdump.interchange.lines import Reading
     from kdump.library.appending import append, append_from, roll
@@ -42,18 +40,18 @@ if TYPE_CHECKING:
     )
     from kdump.library.repairing import heal, rebuild_index, trim
     from kdump.library.verifying import doctor, explain, explain_log, verify
+    from kdump.mend.task import LostMarkers, Request, Strategy
     from kdump.operations.append import NewLog, Opening
     from kdump.operations.append_input import AppendOptions
     from kdump.query.selection import Selection
-    from kdump.repair.task import LostMarkers, Request, Strategy
-    from kdump.serve.background import serve
-    from kdump.serve.server import ServeOptions
-    from kdump.stats.partition import StatsOptions
+    from kdump.server.background import serve
+    from kdump.server.server import ServeOptions
+    from kdump.statistics.partition import StatsOptions
     from kdump.storage.damage import Damage, DamageKind
     from kdump.storage.decoded import BadBatch
     from kdump.storage.open import open_directory, open_log, open_segment
     from kdump.storage.records import Batch, Record
-    from kdump.transactions.isolation_level import Isolation
+    from kdump.txns.isolation_level import Isolation
     from kdump.write.packing import Packing
     from kdump.write.record_source import Message
 
@@ -138,7 +136,7 @@ _MODULES = {
     "kdump.cluster.wanted": "ControllerAt UnknownTopics Wanted",
     "kdump.dump_log_segments.options": "DumpLogOptions",
     "kdump.errors": "KdumpError OnError Problem ProblemError RefusedError",
-    "kdump.export.options": "ExportOptions",
+    "kdump.exports.options": "ExportOptions",
     "kdump.findings.kind": "Severity",
     "kdump.interchange.lines": "Reading",
     "kdump.library.appending": "append append_from roll",
@@ -154,23 +152,20 @@ _MODULES = {
     "kdump.operations.append": "NewLog Opening",
     "kdump.operations.append_input": "AppendOptions",
     "kdump.query.selection": "Selection",
-    "kdump.repair.task": "LostMarkers Request Strategy",
-    "kdump.serve.background": "serve",
-    "kdump.serve.server": "ServeOptions",
-    "kdump.stats.partition": "StatsOptions",
+    "kdump.mend.task": "LostMarkers Request Strategy",
+    "kdump.server.background": "serve",
+    "kdump.server.server": "ServeOptions",
+    "kdump.statistics.partition": "StatsOptions",
     "kdump.storage.damage": "Damage DamageKind",
     "kdump.storage.decoded": "BadBatch",
     "kdump.storage.open": "open_directory open_log open_segment",
     "kdump.storage.records": "Batch Record",
-    "kdump.transactions.isolation_level": "Isolation",
+    "kdump.txns.isolation_level": "Isolation",
     "kdump.write.packing": "Packing",
     "kdump.write.record_source": "Message",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 """Where what is public is, by name."""
-
-_PACKAGES = frozenset({"export", "repair", "replicas", "schemas", "serve", "stats", "transactions", "verify"})
-"""Functions of whose name there is a package as well."""
 
 
 def __getattr__(name: str) -> Any:
@@ -179,26 +174,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOMES[name]), name)
-    if name in _PACKAGES:  # `import kdump.verify.run as run` asks the function for the modules of the package
-        found.__dict__ = import_module(f"{__name__}.{name}").__dict__
-    return found
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
     """Return what is public."""
     return sorted(__all__)
-
-
-class _Face(ModuleType):
-    """The module, of which packages of the same name as a function (kdump.verify) do not take the function's place.
-
-    Importing a package makes it an attribute of the one around it; `from kdump.verify.run import ...` needs none.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and name in __all__):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Face

@@ -18,7 +18,7 @@ from kdump.columns.scanning import DEFAULT_COLUMNS, Scan
 from kdump.columns.scanning import scan as scan_records
 from kdump.errors import OnError
 from kdump.query.selection import Selection
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 
 def scan(

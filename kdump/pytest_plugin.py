@@ -162,9 +162,9 @@ def kafka_server(kafka_log_dir: KafkaLogDir) -> Iterator[KafkaServer]:
             seed: str | int | None = None,
         ) -> str:
             __tracebackhide__ = True
-            from kdump.serve import background
-            from kdump.serve.groups import Commits
-            from kdump.serve.server import ServeOptions
+            from kdump.server import background
+            from kdump.server.groups import Commits
+            from kdump.server.server import ServeOptions
 
             path = spec_or_directory
             if not isinstance(path, str | os.PathLike) or not os.path.isdir(path):

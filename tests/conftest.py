@@ -15,13 +15,13 @@ from typing import Any
 import hypothesis
 import pytest
 
+from kdump.check import live
 from kdump.commands.shell.rows import Envelope
 from kdump.commands.shell.screen import begin_screen
 from kdump.disk import locks
 from kdump.kernels import active
 from kdump.storage.live import tally
 from kdump.storage.parallel import processors
-from kdump.verify import live
 from tests.repair.damaged import build
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ from kdump.errors import CodecLimitError, is_out_of_memory
 from kdump.formats.codecs import ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.kernels.portable import kernels as portable
-from kdump.stats.partition import CodecSample
+from kdump.statistics.partition import CodecSample
 from kdump.storage import payloads
 from kdump.storage.payloads import inflate
 from tests.kernels.reading import walked

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,8 +13,9 @@ import pytest
 
 import kdump
 from kdump.errors import CheckpointError, ConfigError, KdumpError, NameFormatError, ProblemError, RefusedError
-from kdump.export.options import ExportOptions
+from kdump.exports.options import ExportOptions
 from kdump.formats import names
+from kdump.mend.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.operations.compact import Compacted, Skipped
 from kdump.operations.lookup import AbortedRequest, Answer, OffsetRequest, TimestampRequest
 from kdump.operations.lookup import Request as LookupRequest
@@ -26,7 +25,6 @@ from kdump.operations.startup import Loaded
 from kdump.operations.undo import Undone
 from kdump.query.lookup import OffsetPosition, TimestampOffset
 from kdump.recovery.broker_start import DirectoryState
-from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request
 from kdump.retention.partition import PartitionRetention
 from kdump.storage import live, replica
 from kdump.storage.partition import PartitionLog
@@ -64,17 +62,6 @@ def test_what_is_public_are_functions_and_classes() -> None:
         _ = kdump.nothing_such
 
 
-def test_packages_do_not_take_the_place_of_functions() -> None:
-    program = (
-        "import kdump, kdump.verify.log, kdump.repair.proposal, kdump.stats, kdump.export.run, kdump.transactions\n"
-        "from kdump.repair import proposal\n"
-        "print(*(type(getattr(kdump, name)).__name__ for name in"
-        " ('verify', 'repair', 'stats', 'export', 'transactions')))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {"function"}
-
-
 @pytest.mark.parametrize(
     "function", [kdump.startup, kdump.repair, kdump.groups, kdump.transactions, kdump.stats, kdump.verify]
 )
@@ -105,7 +92,7 @@ WRONG: list[tuple[Callable[..., object], dict[str, object], type[Exception], str
     (kdump.repair, {"accept_loss": -1}, ValueError, "accept_loss is -1"),
     (kdump.repair, {"backup_dir": "/absent"}, FileNotFoundError, "/absent"),
     (kdump.repair, {"backup_dir": "/", "keep_originals": False}, ValueError, "backup_dir"),
-    (kdump.repair, {"request": "salvage"}, TypeError, r"'salvage': expected kdump\.repair\.task\.Request"),
+    (kdump.repair, {"request": "salvage"}, TypeError, r"'salvage': expected kdump\.mend\.task\.Request"),
     (kdump.repair, {"request": Request("salvge")}, ValueError, "strategy is 'salvge': expected safe, truncate"),  # type: ignore[arg-type]
     (kdump.repair, {"request": Request(kinds=frozenset({"logs"}))}, ValueError, "kinds is 'logs'"),
     (kdump.retain, {"log_start_offset": -5}, ValueError, "log_start_offset is -5"),
@@ -163,9 +150,9 @@ def test_a_wrong_argument_of_an_export(damaged: Log, tmp_path: Path, arguments: 
 
 
 def test_options_of_classes_are_checked() -> None:
-    from kdump.export.options import ExportOptionError, ExportOptions
+    from kdump.exports.options import ExportOptionError, ExportOptions
     from kdump.operations.append import NewLog, Opening
-    from kdump.stats.partition import StatsOptions
+    from kdump.statistics.partition import StatsOptions
 
     with pytest.raises(ExportOptionError, match="'orc' is not a format"):
         ExportOptions(format="orc")

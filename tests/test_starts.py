@@ -33,22 +33,22 @@ NEVER = {
     "kdump.formats.codecs.zstd",
     "kdump.formats.control",
     "kdump.recovery.losses",
-    "kdump.repair.salvage",
+    "kdump.mend.salvage",
     "kdump.retention.policy",
     "kdump.topics.cluster_image",
     "kdump.topics.metadata_log",
-    "kdump.verify.kraft",
-    "kdump.verify.replacements",
+    "kdump.check.kraft",
+    "kdump.check.replacements",
     "concurrent.futures",
     "logging",
 }
 COMMANDS = {
     "dump": {"json", "kdump.change.kept", "kdump.query.follow", "kdump.settings.table", "kdump.storage.facts"},
     "lookup": {"json", "kdump.query.selection", "kdump.settings.table", "kdump.storage.records"},
-    "ls": {"json", "kdump.settings.table", "kdump.transactions.partition"},
-    "verify": {"json", "kdump.recovery.loader", "kdump.storage.facts", "kdump.transactions.partition"},
-    "startup": {"json", "kdump.storage.facts", "kdump.transactions.partition"},
-    "repair": {"kdump.storage.facts", "kdump.transactions.partition"},
+    "ls": {"json", "kdump.settings.table", "kdump.txns.partition"},
+    "verify": {"json", "kdump.recovery.loader", "kdump.storage.facts", "kdump.txns.partition"},
+    "startup": {"json", "kdump.storage.facts", "kdump.txns.partition"},
+    "repair": {"kdump.storage.facts", "kdump.txns.partition"},
 }
 """Each command, and what besides NEVER it does without."""
 OPTIONS = {"lookup": ["--offset", "0"], "startup": ["--clean"], "repair": ["--clean"]}

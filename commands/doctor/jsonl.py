@@ -8,7 +8,7 @@ from typing import Any
 from kdump.operations.actions import Action
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.doctor import Health
-from kdump.replicas.choice import Choice
+from kdump.replication.choice import Choice
 
 from ..shell.paths import place_of
 from ..shell.rows import fields_of, json_line

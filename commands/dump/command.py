@@ -22,7 +22,7 @@ from kdump.storage.live import tally, was_deleted
 from kdump.storage.lone_log import LoneLog, lone_logs
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters

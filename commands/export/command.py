@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from kdump.errors import KdumpError, Problem, RefusedError
-from kdump.export.journal import Outcome
-from kdump.export.object_store import Uploaded, is_object_store
-from kdump.export.options import CODECS, DEFAULT_COLUMNS, LEVELS, ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Exported
-from kdump.export.plan import Unit
-from kdump.export.run import Engine, LocalEngine, Summary
+from kdump.exports.journal import Outcome
+from kdump.exports.object_store import Uploaded, is_object_store
+from kdump.exports.options import CODECS, DEFAULT_COLUMNS, LEVELS, ExportFormat, ExportOptionError, ExportOptions
+from kdump.exports.outcome import Exported
+from kdump.exports.plan import Unit
+from kdump.exports.run import Engine, LocalEngine, Summary
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.time_units import wall_clock
 from kdump.operations.choice import chooses
 from kdump.operations.export import Decoding, ExportRequest, export
 from kdump.operations.results import Failed
 from kdump.query.selection import Selection
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters
@@ -45,7 +45,7 @@ from ..shell.schemas import payload_decoder, schemas_option
 from ..shell.session import Diagnostics, say_refused
 
 if TYPE_CHECKING:
-    from kdump.schemas.decoder import PayloadDecoder
+    from kdump.schema_registry.decoder import PayloadDecoder
     from kdump.spark.jobs import Cluster
 
     from .jsonl import JsonLines
@@ -264,7 +264,7 @@ def _exported(
 def _engine(cluster: Cluster | None, bar: ProgressBar, options: ExportOptions) -> Engine:
     if cluster is None:
         if options.format == ExportFormat.PARQUET:
-            from kdump.export.memory import prepare
+            from kdump.exports.memory import prepare
 
             prepare()
         return LocalEngine(progress=bar.add)

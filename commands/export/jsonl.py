@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.export.object_store import Uploaded
-from kdump.export.outcome import Exported
-from kdump.export.run import Summary
+from kdump.exports.object_store import Uploaded
+from kdump.exports.outcome import Exported
+from kdump.exports.run import Summary
 
 from ..shell.paths import place_of
 from ..shell.rows import RowPrinter, fields_of

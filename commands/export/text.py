@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.export.object_store import Uploaded
-from kdump.export.outcome import Exported
-from kdump.export.run import Summary
+from kdump.exports.object_store import Uploaded
+from kdump.exports.outcome import Exported
+from kdump.exports.run import Summary
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import number_words, size_text
 

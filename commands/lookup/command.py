@@ -29,7 +29,7 @@ from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import served_logs
 from kdump.topics.clusters import Clusters
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell.choice import has_partition, nothing_chosen, topics_at

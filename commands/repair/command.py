@@ -13,14 +13,7 @@ import click
 from kdump.errors import KdumpError, NameFormatError, Problem, RefusedError
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.uuids import parse_uuid
-from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired, repair_all
-from kdump.operations.repair_planners import by_request, from_copies
-from kdump.operations.results import Failed
-from kdump.operations.safety import ALL_LOSSES, SafetyOptions
-from kdump.operations.startup import StartupOptions
-from kdump.operations.targets import Target
-from kdump.releases import KafkaRelease
-from kdump.repair.task import (
+from kdump.mend.task import (
     ALL_KINDS,
     FIX_BIT,
     OPEN,
@@ -32,6 +25,13 @@ from kdump.repair.task import (
     Strategy,
     Task,
 )
+from kdump.operations.repair import PlanFiles, Planner, Repair, Repaired, repair_all
+from kdump.operations.repair_planners import by_request, from_copies
+from kdump.operations.results import Failed
+from kdump.operations.safety import ALL_LOSSES, SafetyOptions
+from kdump.operations.startup import StartupOptions
+from kdump.operations.targets import Target
+from kdump.releases import KafkaRelease
 from kdump.storage.live import tally
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

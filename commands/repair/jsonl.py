@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.change.guard import DroppedBatches
 from kdump.change.plan import Operation
+from kdump.mend.decision import Decision
+from kdump.mend.task import Task
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import Loss
-from kdump.repair.decision import Decision
-from kdump.repair.task import Task
 
 from ..shell.paths import place_of
 from ..shell.rows import RowPrinter, fields_of
 
 if TYPE_CHECKING:
     from kdump.formats.producer_snapshot import ProducerEntry
-    from kdump.repair.flipped_bit import FlippedBit
-    from kdump.repair.lost_markers import NewMarker
+    from kdump.mend.flipped_bit import FlippedBit
+    from kdump.mend.lost_markers import NewMarker
 
 Row = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from kdump.mend.task import INDEX_KINDS
 from kdump.operations.repair_planners import of_indexes
 from kdump.releases import KafkaRelease
-from kdump.repair.task import INDEX_KINDS
 
 from ..shell.options import kafka_option
 from ..shell.startup_options import chosen_startup

@@ -15,12 +15,12 @@ from kdump.formats.names import FileKind, parse_file_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.words import MAX_PLAIN, byte_words, count_text, listed, number_words, offset_range, offset_words
+from kdump.mend.decision import Damaged, Decision, Offer, Way
+from kdump.mend.task import Task
 from kdump.operations.repair import Repaired
 from kdump.operations.safe_plans import SafePlan, safe_plan
 from kdump.operations.safety import SafetyOptions
 from kdump.recovery.outcome import Loss
-from kdump.repair.decision import Damaged, Decision, Offer, Way
-from kdump.repair.task import Task
 
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import Style, nothing_changed, to_apply, to_apply_all_the_same
@@ -29,7 +29,7 @@ from ..shell.words import check_and_undo, interrupted_words, loss_words, places,
 
 if TYPE_CHECKING:
     from kdump.change.change import Change
-    from kdump.repair.salvage_partition import Salvaged
+    from kdump.mend.salvage_partition import Salvaged
 
 _VERBS = {REMOVE: "remove", TRUNCATE: "cut", RENAME: "rename", REPLACE: "write", CHECKPOINT: "set"}
 _VERB_WIDTH = max(map(len, _VERBS.values()))

@@ -6,9 +6,9 @@ from typing import Any
 
 from kdump.formats.uuids import format_uuid
 from kdump.operations.compared import Copy, PartitionReplicas
-from kdump.replicas.choice import Choice, Followed
-from kdump.replicas.compare import Comparison, OffsetRange, Relation
-from kdump.replicas.loss import Loss, LostRange
+from kdump.replication.choice import Choice, Followed
+from kdump.replication.compare import Comparison, OffsetRange, Relation
+from kdump.replication.loss import Loss, LostRange
 
 from ..shell.rows import RowPrinter, fields_of
 

@@ -10,10 +10,10 @@ from kdump.formats.uuids import format_uuid
 from kdump.formats.words import number_words, offset_range, size_text
 from kdump.operations.compared import PartitionReplicas, Verdict
 from kdump.operations.copies import reference_of, sight_of
-from kdump.replicas.choice import Choice
-from kdump.replicas.compacted import MAX_KEYS
-from kdump.replicas.loss import LostRange
-from kdump.replicas.summary import Outlook, agreed
+from kdump.replication.choice import Choice
+from kdump.replication.compacted import MAX_KEYS
+from kdump.replication.loss import LostRange
+from kdump.replication.summary import Outlook, agreed
 
 from ..shell.copies import MAX_RANGES, STANDINGS, blocked_words, difference_words, leader_words, loss_words
 from ..shell.line_budget import LineBudget, more_similar

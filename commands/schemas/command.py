@@ -7,7 +7,7 @@ import click
 from kdump.errors import KdumpError
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.schemas import Schemas, may_have_schemas, registry_at
-from kdump.schemas.registry import Registry
+from kdump.schema_registry.registry import Registry
 
 from ..shell import exit_codes
 from ..shell.output import note

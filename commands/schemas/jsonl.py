@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kdump.operations.schemas import TopicUse
-from kdump.schemas.registry import Registry
-from kdump.schemas.usage import FieldUse
+from kdump.schema_registry.registry import Registry
+from kdump.schema_registry.usage import FieldUse
 
 from ..shell.rows import RowPrinter, fields_of
 

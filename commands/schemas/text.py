@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import count_text, number_words
 from kdump.operations.schemas import TopicUse
-from kdump.schemas.registry import Registry, State
-from kdump.schemas.usage import FieldUse
+from kdump.schema_registry.registry import Registry, State
+from kdump.schema_registry.usage import FieldUse
 
 from ..shell.tables import TextPrinter
 

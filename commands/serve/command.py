@@ -13,11 +13,11 @@ import click
 
 from kdump.errors import BrokerRunsError, KdumpError, KdumpRunsError, NameFormatError
 from kdump.formats.printable import command_line, safe, safe_path
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.groups import Commits
-from kdump.serve.pieces import OnDamage
-from kdump.serve.sasl import Users, is_open_to_others, read_users
-from kdump.serve.server import ServeOptions, Server
+from kdump.server.cluster import ServedCluster
+from kdump.server.groups import Commits
+from kdump.server.pieces import OnDamage
+from kdump.server.sasl import Users, is_open_to_others, read_users
+from kdump.server.server import ServeOptions, Server
 
 from ..shell import exit_codes
 from ..shell.options import verbose_option

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from kdump.serve.cluster import Address, ServedCluster
-from kdump.serve.connection import Access
+from kdump.server.cluster import Address, ServedCluster
+from kdump.server.connection import Access
 
 from ..shell.output import Output
 from ..shell.rows import RowPrinter, fields_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kdump.formats.printable import safe
 from kdump.formats.words import number_words
-from kdump.serve.cluster import Address, ServedCluster
-from kdump.serve.connection import Access
+from kdump.server.cluster import Address, ServedCluster
+from kdump.server.connection import Access
 
 from ..shell.output import Output, say_line
 

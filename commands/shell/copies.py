@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kdump.formats.words import count_text, number_words, offset_range
+from kdump.mend.replicas import Replicas
 from kdump.operations.compared import Copy, PartitionReplicas
 from kdump.operations.copies import CopiesSeen, lost_words, spans_of
-from kdump.repair.replicas import Replicas
-from kdump.replicas.choice import Choice
-from kdump.replicas.compacted import MAX_KEYS
-from kdump.replicas.summary import Difference, Span
+from kdump.replication.choice import Choice
+from kdump.replication.compacted import MAX_KEYS
+from kdump.replication.summary import Difference, Span
 from kdump.topics.partition_state import Standing
 
 MAX_RANGES = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 from .options import Option
 from .values import offset_range, read_by, size, time_ms

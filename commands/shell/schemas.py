@@ -20,7 +20,7 @@ from .paths import expand
 from .screen import Screen
 
 if TYPE_CHECKING:
-    from kdump.schemas.decoder import PayloadDecoder
+    from kdump.schema_registry.decoder import PayloadDecoder
 
 schemas_option: Option = click.option(
     "--schemas", metavar="PATH",
@@ -37,8 +37,8 @@ def payload_decoder(places: Iterable[Place], path: str | None) -> PayloadDecoder
     found = path or _schemas_among(places) or _schemas_among(_narrowed())
     if found is None:
         return None
-    from kdump.schemas.decoder import PayloadDecoder, check_libraries
-    from kdump.schemas.sources import read_schemas
+    from kdump.schema_registry.decoder import PayloadDecoder, check_libraries
+    from kdump.schema_registry.sources import read_schemas
 
     try:
         registry = read_schemas(found, _complain)
@@ -59,7 +59,7 @@ def _schemas_among(places: Iterable[Place]) -> str | None:
         if isinstance(place, PartitionLog) and place.name and place.name.topic == "_schemas" and place.segments:
             return place.path
         if isinstance(place, LogDirectory):
-            from kdump.schemas.sources import schemas_partition
+            from kdump.schema_registry.sources import schemas_partition
 
             if (path := schemas_partition(place.path)) is not None:
                 return path

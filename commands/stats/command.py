@@ -12,9 +12,9 @@ from kdump.errors import Problem
 from kdump.formats.printable import safe, safe_path
 from kdump.operations.stats import PartitionStats, StatsOf, by_topic
 from kdump.settings.defaults import RETENTION_MS
-from kdump.stats.partition import SAMPLE_BATCHES, Stats, StatsOptions
+from kdump.statistics.partition import SAMPLE_BATCHES, Stats, StatsOptions
 from kdump.storage.replica import Replica
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 from ..shell import exit_codes
 from ..shell import values as filters

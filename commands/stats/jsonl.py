@@ -7,9 +7,9 @@ from typing import Any
 from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe_path
 from kdump.operations.stats import TopicStats
-from kdump.stats.partition import Stats
-from kdump.stats.records import RecordStats
-from kdump.stats.sizes import Sizes
+from kdump.statistics.partition import Stats
+from kdump.statistics.records import RecordStats
+from kdump.statistics.sizes import Sizes
 
 from ..shell.rows import RowPrinter, fields_of
 

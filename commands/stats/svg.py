@@ -13,8 +13,8 @@ from kdump.formats.time_units import MS
 from kdump.formats.words import duration, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
 from kdump.retention.policy import departures
-from kdump.stats.partition import SegmentTimes, Stats
-from kdump.stats.series import Moment
+from kdump.statistics.partition import SegmentTimes, Stats
+from kdump.statistics.series import Moment
 
 from .text import percent
 

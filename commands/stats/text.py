@@ -8,10 +8,10 @@ from kdump.formats.codecs import NAMES, codec_name
 from kdump.formats.printable import safe, safe_path
 from kdump.formats.words import byte_words, count_text, number_words, size_text
 from kdump.operations.stats import PartitionStats, TopicStats
-from kdump.stats.batches import MAX_PRODUCERS, BatchStats
-from kdump.stats.partition import Dirtiness, Stats
-from kdump.stats.records import RecordStats
-from kdump.stats.sizes import Sizes
+from kdump.statistics.batches import MAX_PRODUCERS, BatchStats
+from kdump.statistics.partition import Dirtiness, Stats
+from kdump.statistics.records import RecordStats
+from kdump.statistics.sizes import Sizes
 
 from ..shell.choice import asked_paths
 from ..shell.tables import TextPrinter

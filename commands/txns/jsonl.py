@@ -8,8 +8,8 @@ from typing import Any
 from kdump.operations.transactions import OpenTransaction
 from kdump.topics.hanging import abort_command, abort_command_before_3_0
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import PartitionTxns
-from kdump.transactions.txn_index import EndedTxn
+from kdump.txns.partition import PartitionTxns
+from kdump.txns.txn_index import EndedTxn
 
 from ..shell.rows import RowPrinter, fields_of
 

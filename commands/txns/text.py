@@ -9,8 +9,8 @@ from kdump.formats.words import count_text, duration, number_words, offset_range
 from kdump.operations.transactions import OpenTransaction
 from kdump.topics.hanging import HangReason, abort_command, abort_command_before_3_0
 from kdump.topics.transaction_ids import TransactionalId
-from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit
-from kdump.transactions.txn_index import EndedTxn, IndexMismatch, Mismatch
+from kdump.txns.partition import OpenTxn, PartitionTxns, StableLimit
+from kdump.txns.txn_index import EndedTxn, IndexMismatch, Mismatch
 
 from ..shell.tables import TextPrinter
 from ..shell.times import iso_time

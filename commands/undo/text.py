@@ -12,8 +12,8 @@ from kdump.change.undo import Verdict
 from kdump.formats.printable import command_line, safe, safe_path
 from kdump.formats.time_units import MS, wall_clock
 from kdump.formats.words import duration, number_words, size_text
+from kdump.mend.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 from kdump.operations.undo import Closed, Listed, Pruned, Undone
-from kdump.repair.task import FIX_BIT, SALVAGE, TRUNCATE_LOG
 
 from ..shell.line_budget import LineBudget, more_similar
 from ..shell.output import again, nothing_changed

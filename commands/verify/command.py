@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.check.options import Options
+from kdump.check.tasks import check_path
 from kdump.disk.pace import lower_priority
 from kdump.errors import HoldsLogDirectoriesError, KdumpError
 from kdump.findings.finding import UNREAD
@@ -18,8 +20,6 @@ from kdump.formats.printable import escape_json, safe
 from kdump.formats.words import number_words
 from kdump.operations.verify import Totals, VerifyRequest, VerifyRun, consideration
 from kdump.storage.live import tally
-from kdump.verify.options import Options
-from kdump.verify.tasks import check_path
 
 from ..shell import exit_codes
 from ..shell.completing import finding_codes

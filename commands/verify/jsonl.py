@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kdump.check.resume import PassTotals
 from kdump.findings.finding import Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.operations.verify import Totals
 from kdump.storage.open import partition_of
-from kdump.verify.resume import PassTotals
 
 from ..shell.rows import fields_of, row_line
 from .text import Report, Sink, shown_severities

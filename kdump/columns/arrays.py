@@ -16,7 +16,7 @@ from kdump.columns.names import MAX_MS, utf8
 from kdump.formats.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, timestamp_type
 from kdump.formats.codecs import codec_name
 from kdump.storage.txn_state import TxnState
-from kdump.transactions.states import TransactionStates
+from kdump.txns.states import TransactionStates
 
 MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")

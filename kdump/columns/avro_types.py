@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
 from kdump.interchange.jsonl import decoded_json
-from kdump.schemas.avro import AvroSchema
-from kdump.schemas.avro_depth import named_types
-from kdump.schemas.avro_values import json_of
+from kdump.schema_registry.avro import AvroSchema
+from kdump.schema_registry.avro_depth import named_types
+from kdump.schema_registry.avro_values import json_of
 
 Fix = Callable[[Any], Any] | None
-"""Makes a native value (kdump.schemas.avro) one that Arrow takes; None where it is one already."""
+"""Makes a native value (kdump.schema_registry.avro) one that Arrow takes; None where it is one already."""
 
 MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76
 _MAX_FIXED = (1 << 31) - 1

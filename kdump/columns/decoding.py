@@ -22,13 +22,13 @@ from kdump.columns import avro_types, protobuf_types
 from kdump.columns.names import HEADERS, JSON_FIELD, KEY, VALUE, Decode
 from kdump.interchange.jsonl import decoded_json
 from kdump.interchange.rows import Payload
-from kdump.schemas.avro import AvroSchema
-from kdump.schemas.avro_values import Form
-from kdump.schemas.decoder import Codec, FieldDecoder, PayloadDecoder
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.framing import Frame
-from kdump.schemas.registry import Registry, Schema, SchemaType
-from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
+from kdump.schema_registry.avro import AvroSchema
+from kdump.schema_registry.avro_values import Form
+from kdump.schema_registry.decoder import Codec, FieldDecoder, PayloadDecoder
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.framing import Frame
+from kdump.schema_registry.registry import Registry, Schema, SchemaType
+from kdump.schema_registry.usage import FieldUse, PartitionUse, usage_of
 from kdump.storage.partition import PartitionLog
 
 Make = Callable[[Codec, bytes, Frame], tuple[Any, str | None]]

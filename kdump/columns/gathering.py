@@ -17,7 +17,7 @@ from kdump.storage.decoded import DecodedRows, decoded
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
-from kdump.transactions.states import TransactionStates
+from kdump.txns.states import TransactionStates
 
 if TYPE_CHECKING:
     from kdump.kernels.portable.columns import Buffers

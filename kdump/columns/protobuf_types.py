@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from kdump.columns.nested import Room, deepest
 from kdump.interchange.jsonl import decoded_json
-from kdump.schemas.protobuf import ProtobufSchema
-from kdump.schemas.protobuf_maps import is_map
+from kdump.schema_registry.protobuf import ProtobufSchema
+from kdump.schema_registry.protobuf_maps import is_map
 
 Read = Callable[[Any], Any]
 """From a message, or a value of its field, to what Arrow takes."""

@@ -32,9 +32,9 @@ from kdump.storage.parallel import ordered, processors
 from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import isolated
-from kdump.transactions.isolation_level import Isolation
-from kdump.transactions.states import TransactionStates
+from kdump.txns.isolation import isolated
+from kdump.txns.isolation_level import Isolation
+from kdump.txns.states import TransactionStates
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -80,7 +80,7 @@ class FindingKind(NamedTuple):
     """One entry of the catalogue.
 
     `remedies` come in the order in which they are to be tried: what loses nothing first. Without any there is nothing
-    to do. `checked_by` is the module of kdump.verify that finds it, with a dot in it that of kdump.
+    to do. `checked_by` is the module of kdump.check that finds it, with a dot in it that of kdump.
     """
 
     code: str

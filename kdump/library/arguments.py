@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kdump.operations.startup import StartupOptions
     from kdump.operations.targets import PartitionGroup
     from kdump.releases import KafkaRelease
-    from kdump.schemas.decoder import PayloadDecoder
+    from kdump.schema_registry.decoder import PayloadDecoder
     from kdump.settings.sources import PropertyFile
 
 _Item = TypeVar("_Item")
@@ -43,8 +43,8 @@ def optional(path: Path | None, name: str) -> str | None:
 
 def payload_decoder(schemas: str, report: Report) -> PayloadDecoder:
     """Return what decodes by the schemas at a path. Raises OSError, KdumpError; ExtraMissingError without a library."""
-    from kdump.schemas.decoder import PayloadDecoder, check_libraries
-    from kdump.schemas.sources import read_schemas
+    from kdump.schema_registry.decoder import PayloadDecoder, check_libraries
+    from kdump.schema_registry.sources import read_schemas
 
     registry = read_schemas(schemas, report)
     check_libraries(registry)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kdump.errors import KdumpError, OnError, check_number, check_truths, check_type
 
 if TYPE_CHECKING:
+    from kdump.mend.task import Request
     from kdump.operations.compact import Compacted, Skipped
     from kdump.operations.repair import Repaired
     from kdump.operations.results import Failed, Interrupted, Note
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from kdump.operations.safety import SafetyOptions
     from kdump.operations.targets import PartitionGroup
     from kdump.operations.undo import Closed, Listing, Pruned, Undone
-    from kdump.repair.task import Request
     from kdump.retention.partition import PartitionRetention
     from kdump.settings.sources import PropertyFile
     from kdump.settings.views import View
@@ -71,9 +71,9 @@ def repair(
     With `errors="yield"` a partition that was left alone is a Repaired with its `error`. Raises OSError,
     NameFormatError, ConfigError, RefusedError, and ValueError for an unknown release.
     """
+    from kdump.mend.task import Request
     from kdump.operations.repair_planners import by_request
     from kdump.operations.safety import SafetyOptions
-    from kdump.repair.task import Request
 
     check_truths(only_copy=only_copy)
     request = Request() if request is None else request

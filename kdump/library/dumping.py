@@ -14,7 +14,7 @@ from kdump.query.selection import Selection
 from kdump.storage.damage import Damage
 from kdump.storage.decoded import DamagedError
 from kdump.storage.open import Path, path_text, path_texts, place_at
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.operations.batch_fields import BatchApart

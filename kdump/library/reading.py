@@ -38,8 +38,8 @@ from kdump.storage.open import Path, check_not_kafkas, open_directory, path_text
 from kdump.storage.replica import Replica, farthest, served_logs
 
 if TYPE_CHECKING:
-    from kdump.export.options import ExportOptions
-    from kdump.export.run import Engine, Summary
+    from kdump.exports.options import ExportOptions
+    from kdump.exports.run import Engine, Summary
     from kdump.operations.lookup import Answer, Located, LookupOptions, Lookups, Request, Tracing
     from kdump.operations.lost_records import LostRecords
     from kdump.operations.results import Failed
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from kdump.operations.transactions import PartitionTransactions
     from kdump.recovery.broker_start import DirectoryState
     from kdump.recovery.outcome import Failure
-    from kdump.schemas.registry import Registry
-    from kdump.stats.partition import StatsOptions
+    from kdump.schema_registry.registry import Registry
+    from kdump.statistics.partition import StatsOptions
     from kdump.topics.groups import Group
     from kdump.topics.metadata_log import MetadataState
     from kdump.topics.transaction_ids import TransactionalId
@@ -232,7 +232,7 @@ def _checked(requests: Iterable[Request]) -> Iterator[Request]:
 
 def _lookup_options(isolation: str, log_start_offset: int | None, release: str | None) -> LookupOptions:
     from kdump.operations.lookup import LookupOptions
-    from kdump.transactions.isolation_level import Isolation
+    from kdump.txns.isolation_level import Isolation
 
     check_word("isolation", isolation, Isolation)
     options = LookupOptions(Isolation(isolation), log_start_offset, release_of(release))
@@ -295,7 +295,7 @@ def stats(
     Damage is counted in the figures. Raises OSError, NameFormatError.
     """
     from kdump.operations.stats import StatsOf
-    from kdump.stats.partition import StatsOptions
+    from kdump.statistics.partition import StatsOptions
 
     check_type("options", options, StatsOptions, may_be_none=True)
     chosen = options or StatsOptions()
@@ -323,9 +323,9 @@ def export(
     kdump.spark.jobs.SparkExport. Needs the extra `columns`. Raises OSError, NameFormatError, RefusedError, KdumpError.
     """
     from kdump.columns.names import Decode
-    from kdump.export.object_store import is_object_store
-    from kdump.export.options import ExportOptions
-    from kdump.export.run import LocalEngine, Summary
+    from kdump.exports.object_store import is_object_store
+    from kdump.exports.options import ExportOptions
+    from kdump.exports.run import LocalEngine, Summary
     from kdump.operations import export as operation
     from kdump.operations.results import Failed
 

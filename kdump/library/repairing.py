@@ -41,9 +41,9 @@ def rebuild_index(
     damaged log stay as they are: the task's `problems` say so. The rest is as for `repair`. Raises OSError,
     NameFormatError, ConfigError, and ValueError for an unknown kind or release.
     """
+    from kdump.mend.task import INDEX_KINDS
     from kdump.operations.repair_planners import of_indexes
     from kdump.operations.safety import SafetyOptions
-    from kdump.repair.task import INDEX_KINDS
 
     check_truths(wants_all=wants_all)
     wanted = frozenset(INDEX_KINDS if kinds is None else check_words("kinds", kinds, INDEX_KINDS))

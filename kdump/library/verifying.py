@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kdump.check.options import Options
+from kdump.check.tasks import check_path
 from kdump.errors import NameFormatError, OnError, Problem, check_number, check_several, check_type
 from kdump.findings.filter import FindingFilter
 from kdump.findings.limit import MAX_PER_CODE
@@ -12,8 +14,6 @@ from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.library.arguments import check_texts, check_words, judge, optional, places_of, properties_of, startup_options
 from kdump.operations.verify import VerifyRequest, VerifyRun
 from kdump.storage.open import Path, path_texts
-from kdump.verify.options import Options
-from kdump.verify.tasks import check_path
 
 if TYPE_CHECKING:
     from kdump.findings.explained import Explained, Recognized

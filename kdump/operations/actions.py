@@ -12,8 +12,8 @@ from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.kind import NOTHING, Remedy
 from kdump.formats.names import parse_partition_dir
 from kdump.formats.words import either, number_words, offset_range
-from kdump.repair.decision import Decision, Way
-from kdump.repair.replicas import Replicas
+from kdump.mend.decision import Decision, Way
+from kdump.mend.replicas import Replicas
 
 
 class Stake(IntEnum):

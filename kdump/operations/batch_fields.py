@@ -9,8 +9,8 @@ from kdump.disk.durable import append_file
 from kdump.disk.unpacked import temporary_place
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.mend.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.query.batch_fields import BatchFields, fields_at
-from kdump.repair.flipped_bit import FlippedBit, flipped_bit_in
 from kdump.storage.lone_log import LoneLog
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog

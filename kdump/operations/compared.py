@@ -8,12 +8,12 @@ from enum import StrEnum
 
 from kdump.recovery.outcome import Failure
 from kdump.recovery.outcome import Loss as LoadLoss
-from kdump.replicas.choice import Choice
-from kdump.replicas.compacted import KeyComparison
-from kdump.replicas.compare import Compared, Comparison, Contents, Relation
-from kdump.replicas.front import LostFront
-from kdump.replicas.joined import PartitionKey
-from kdump.replicas.truncation import LoadedLog
+from kdump.replication.choice import Choice
+from kdump.replication.compacted import KeyComparison
+from kdump.replication.compare import Compared, Comparison, Contents, Relation
+from kdump.replication.front import LostFront
+from kdump.replication.joined import PartitionKey
+from kdump.replication.truncation import LoadedLog
 from kdump.topics.partition_state import PartitionState
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 
+from kdump.check.options import Options
 from kdump.disk.pace import Pace
 from kdump.disk.reading import is_directory
 from kdump.errors import KdumpError
@@ -25,13 +26,12 @@ from kdump.operations.actions import Action, Stake
 from kdump.operations.compared import Copy, PartitionReplicas, Verdict
 from kdump.operations.diagnosis import Diagnosis
 from kdump.operations.replicas import Replicas
-from kdump.replicas.choice import Choice
-from kdump.replicas.loss import Figures
-from kdump.replicas.summary import Difference, Outlook, Span, differences, outlook
+from kdump.replication.choice import Choice
+from kdump.replication.loss import Figures
+from kdump.replication.summary import Difference, Outlook, Span, differences, outlook
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
-from kdump.verify.options import Options
 
 _CODES = {
     Difference.OTHER_EPOCH: "KD-COPY-EPOCH",

@@ -12,7 +12,7 @@ from kdump.query.sweep import Selected
 from kdump.storage.records import Batch, header_pairs
 
 if TYPE_CHECKING:
-    from kdump.schemas.decoder import PayloadDecoder, TopicDecoder
+    from kdump.schema_registry.decoder import PayloadDecoder, TopicDecoder
 
 Undecoded = list[tuple[str, bool]]
 """What of records cannot be decoded, and whether that is only newer than kdump."""

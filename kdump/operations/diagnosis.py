@@ -17,12 +17,12 @@ from kdump.findings.finding import Finding
 from kdump.findings.kind import SEVERITIES, BrokerEffect, FindingKind, Severity
 from kdump.formats.names import is_partition_dir, parse_file_name, parse_partition_dir
 from kdump.formats.words import number_words, offset_range
+from kdump.mend.decision import Decision
+from kdump.mend.replicas import Replicas
 from kdump.operations.actions import COMMITTED_CODES, Action, Stake, action_of, log_actions
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.startup import Loaded
 from kdump.recovery.outcome import Failure, LoadOutcome, Step, StepKind
-from kdump.repair.decision import Decision
-from kdump.repair.replicas import Replicas
 from kdump.retention.doubts import Doubt, DoubtReason
 
 

@@ -16,28 +16,28 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from kdump.check.options import Options
+from kdump.check.run import Verification
 from kdump.disk.reading import FileStatus, is_named, status_of
 from kdump.errors import KdumpError, Problem, Report
 from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import IGNORES, SEVERITIES, Severity
 from kdump.formats.names import is_partition_dir
 from kdump.formats.time_units import wall_clock
+from kdump.mend.decision import Decision
+from kdump.mend.proposal import examine
+from kdump.mend.replicas import Replicas, replicas_of
+from kdump.mend.task import Request
 from kdump.operations.copies import CopiesSeen, CopyCheck, copies_diagnosis, heal_action, heals_of
 from kdump.operations.diagnosis import Diagnosis, diagnoses_of, merged, of_failure
 from kdump.operations.started_clusters import StartedClusters
 from kdump.operations.startup import BrokerStart, Loaded, StartupOptions
 from kdump.recovery.broker_start import CONTROLLERS_FILES, DirectoryState
 from kdump.recovery.outcome import Failure
-from kdump.repair.decision import Decision
-from kdump.repair.proposal import examine
-from kdump.repair.replicas import Replicas, replicas_of
-from kdump.repair.task import Request
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on, held, internal_errors
 from kdump.storage.open import open_directory
 from kdump.storage.partition import PartitionLog
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 
 _Result = TypeVar("_Result")
 MAX_PER_CODE = 3

@@ -31,14 +31,14 @@ from kdump.storage.records import Batch, batch_at
 from kdump.storage.scan import has_batch
 from kdump.storage.segment import Segment
 from kdump.storage.txn_state import TxnState
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece
     from kdump.operations.decoded_rows import Undecoded
     from kdump.query.follow import Follower
-    from kdump.schemas.decoder import PayloadDecoder
-    from kdump.transactions.states import TransactionStates
+    from kdump.schema_registry.decoder import PayloadDecoder
+    from kdump.txns.states import TransactionStates
 
 POLL_SECONDS = 0.2
 _NO_TRANSACTION = TxnState.NONE  # a member costs more to look up in its class
@@ -92,7 +92,7 @@ class DumpedLogs:
 
     def transactions_of(self, folder: str) -> TransactionStates:
         """Return how the transactions of a partition ended; the last one that was asked for is kept."""
-        from kdump.transactions.states import TransactionStates
+        from kdump.txns.states import TransactionStates
 
         if folder not in self._transactions:
             self._transactions = {folder: TransactionStates(PartitionLog(folder))}
@@ -298,7 +298,7 @@ class Dump:
         request = self._request
         if log is None or request.isolation is Isolation.READ_UNCOMMITTED:
             return request.selection
-        from kdump.transactions.isolation import isolated
+        from kdump.txns.isolation import isolated
 
         return isolated(request.selection, log, request.isolation, self._logs.transactions_of(log.path))
 

@@ -16,7 +16,7 @@ from kdump.storage.live import opened
 from kdump.storage.lone_log import LoneLog
 from kdump.storage.open import KafkaFile, Place
 from kdump.storage.partition import PartitionLog
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.change.kept import KeptPiece

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError, Problem, RefusedError, Report
-from kdump.export.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
-from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Exported
-from kdump.export.plan import plan
-from kdump.export.run import Engine, LocalEngine, Summary
-from kdump.export.run import export as export_units
+from kdump.exports.object_store import Uploaded, check_library, is_object_store, staging_directory, upload
+from kdump.exports.options import ExportFormat, ExportOptionError, ExportOptions
+from kdump.exports.outcome import Exported
+from kdump.exports.plan import plan
+from kdump.exports.run import Engine, LocalEngine, Summary
+from kdump.exports.run import export as export_units
 from kdump.operations.results import Failed
 from kdump.storage.live import held
 from kdump.storage.open import check_not_kafkas
@@ -22,7 +22,7 @@ from kdump.storage.replica import Replica
 
 if TYPE_CHECKING:
     from kdump.columns.decoding import TopicColumns
-    from kdump.schemas.decoder import PayloadDecoder
+    from kdump.schema_registry.decoder import PayloadDecoder
 
 
 class Decoding(NamedTuple):

@@ -14,6 +14,8 @@ from kdump.formats import names
 from kdump.formats.checkpoints import format_leader_epochs
 from kdump.formats.names import parse_file_name
 from kdump.formats.words import byte_words, number_words, offset_words
+from kdump.mend.replicas import Replicas
+from kdump.mend.task import Task
 from kdump.operations.heal_front import earlier_notes, front_notes, front_of, lowered_log_start
 from kdump.operations.heal_sources import (
     Sources,
@@ -27,11 +29,9 @@ from kdump.operations.heal_sources import (
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.repair.replicas import Replicas
-from kdump.repair.task import Task
-from kdump.replicas.heal import Healing, Peer, fitting_epochs, heal
-from kdump.replicas.healed_segments import Taken
-from kdump.replicas.proof import Unproved
+from kdump.replication.heal import Healing, Peer, fitting_epochs, heal
+from kdump.replication.healed_segments import Taken
+from kdump.replication.proof import Unproved
 from kdump.storage.open import check_has_kafka_files
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition

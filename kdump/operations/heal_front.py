@@ -11,8 +11,8 @@ from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.words import offset_words
 from kdump.operations.heal_sources import checkpoint_offset, cleaned_apart
 from kdump.recovery.startup import Startup
-from kdump.replicas.front import LostFront, lost_front
-from kdump.replicas.heal import Healing
+from kdump.replication.front import LostFront, lost_front
+from kdump.replication.heal import Healing
 from kdump.settings.sources import TopicSettings
 from kdump.settings.table import CLEANUP_POLICY, DELETE, NO_LIMIT, RETENTION_BYTES, RETENTION_MS
 from kdump.storage.partition import PartitionLog

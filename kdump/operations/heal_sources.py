@@ -10,8 +10,8 @@ from kdump.change.checkpoint_lines import offset_in
 from kdump.errors import CheckpointError, KdumpError, RefusedError
 from kdump.formats.metadata_files import MetaProperties
 from kdump.formats.uuids import format_uuid
-from kdump.repair.replicas import Replicas, replicas_of
-from kdump.replicas.heal import Healing, Peer
+from kdump.mend.replicas import Replicas, replicas_of
+from kdump.replication.heal import Healing, Peer
 from kdump.storage.around import directory_around
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import broker_on

@@ -23,7 +23,7 @@ from kdump.storage.live import held, was_deleted
 from kdump.storage.partition import PartitionLog
 from kdump.storage.txn_state import TxnState
 from kdump.topics.clusters import ClusterMetadata, Clusters
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 
 class LookupOptions(NamedTuple):
@@ -164,7 +164,7 @@ class Lookups:
     def _open(self, log: PartitionLog, trace: Trace) -> LogLookup:
         stable, start = None, self._options.log_start_offset
         if self._options.isolation is Isolation.READ_COMMITTED:
-            from kdump.transactions.states import TransactionStates  # which few lookups need
+            from kdump.txns.states import TransactionStates  # which few lookups need
 
             stable = TransactionStates(log).last_stable_offset()
         if start is None:
@@ -242,7 +242,7 @@ def _transaction_of(lookup: LogLookup, found: OffsetPosition | TimestampOffset) 
     if block.magic[0] < 2 or not block.attributes[0] & TRANSACTIONAL:
         return TxnState.NONE
     from kdump.storage.records import batch_at  # which few lookups need
-    from kdump.transactions.states import state_by_next_marker
+    from kdump.txns.states import state_by_next_marker
 
     try:
         return state_by_next_marker(lookup.log, segment, batch_at(block, 0))

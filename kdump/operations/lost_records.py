@@ -17,14 +17,14 @@ from kdump.operations.compared import PartitionReplicas
 from kdump.operations.replicas import Replicas
 from kdump.query.selection import Selection
 from kdump.query.sweep import Selected, Sweep
-from kdump.replicas.choice import Choice
-from kdump.replicas.loss import LostKeys, LostRange
+from kdump.replication.choice import Choice
+from kdump.replication.loss import LostKeys, LostRange
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import held
 from kdump.storage.open import check_not_kafkas
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import batch_at
-from kdump.transactions.states import TransactionStates
+from kdump.txns.states import TransactionStates
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from kdump.formats.java_text import LONG_MAX
 from kdump.formats.names import parse_file_name, segment_file_name
 from kdump.formats.printable import command_line
 from kdump.formats.time_units import wall_clock
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.startup import LastShutdown, Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
 from kdump.storage.checkpoint_files import read_leader_epochs
 from kdump.storage.leader_epochs import EpochCache

@@ -13,13 +13,13 @@ from kdump.disk.locks import GrowthWatch, check_not_locked
 from kdump.disk.reading import is_named
 from kdump.errors import InUseError, KdumpError, Problem, RefusedError, Report
 from kdump.formats import names
+from kdump.mend.task import Task
 from kdump.operations.results import Failed
 from kdump.operations.safety import Guard, SafetyOptions, check_backup_dir, check_loss, guarded
 from kdump.operations.startup import StartupOptions
 from kdump.operations.targets import Bases, Target, Targets
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.startup import Startup
-from kdump.repair.task import Task
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.live import internal_errors

@@ -7,12 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kdump.errors import check_type
+from kdump.mend.proposal import examine, examine_trim
+from kdump.mend.replicas import check_only_copy, replicas_of, why_not_only_copy
+from kdump.mend.task import Request, Strategy, Task
 from kdump.operations.repair import Planner
 from kdump.operations.targets import Bases
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import examine, examine_trim
-from kdump.repair.replicas import check_only_copy, replicas_of, why_not_only_copy
-from kdump.repair.task import Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters
 from kdump.topics.topic_ids import TopicIds
@@ -61,7 +61,7 @@ def from_copies(sources: Sources, log_start: int | None, *, unproved: bool = Fal
 
 def of_indexes(kinds: Collection[str], *, wants_all: bool) -> Planner:
     """Return what rebuilds indexes of these kinds; `wants_all`: sound ones, too, as `examine_indexes` has it."""
-    from kdump.repair.indexes import examine_indexes
+    from kdump.mend.indexes import examine_indexes
 
     wanted = frozenset(kinds)
 

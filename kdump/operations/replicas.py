@@ -25,12 +25,12 @@ from kdump.recovery.broker_start import DirectoryState, directory_state
 from kdump.recovery.loader import load_log
 from kdump.recovery.outcome import LoadOutcome
 from kdump.recovery.startup import Startup
-from kdump.replicas.choice import NO_LOG, Replica, choices
-from kdump.replicas.compare import Contents, compare
-from kdump.replicas.front import lost_front
-from kdump.replicas.joined import Found, Joined, PartitionKey, join
-from kdump.replicas.lost_keys import key_comparisons, partition_keys
-from kdump.replicas.truncation import LoadedLog
+from kdump.replication.choice import NO_LOG, Replica, choices
+from kdump.replication.compare import Contents, compare
+from kdump.replication.front import lost_front
+from kdump.replication.joined import Found, Joined, PartitionKey, join
+from kdump.replication.lost_keys import key_comparisons, partition_keys
+from kdump.replication.truncation import LoadedLog
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import PropertyFile, Settings
 from kdump.settings.table import CLEANUP_POLICY, COMPACT

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from kdump.change.plan import REMOVE, REPLACE, Operation
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
+from kdump.mend.task import Task
 from kdump.operations.repair import Repaired
 from kdump.recovery.outcome import DELETE, RECOVER, TRIM, WRITE, Loss
-from kdump.repair.task import Task
 
 
 class SafePlan(NamedTuple):

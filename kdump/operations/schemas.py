@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from kdump.errors import KdumpError, Report
 from kdump.formats.names import SCHEMAS_TOPIC
-from kdump.schemas.decoder import PayloadDecoder, check_libraries
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.registry import Registry, Schema
-from kdump.schemas.sources import read_schemas
-from kdump.schemas.usage import FieldUse, PartitionUse, usage_of
+from kdump.schema_registry.decoder import PayloadDecoder, check_libraries
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.registry import Registry, Schema
+from kdump.schema_registry.sources import read_schemas
+from kdump.schema_registry.usage import FieldUse, PartitionUse, usage_of
 from kdump.storage.replica import Replica, read_replicas
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kdump.errors import KdumpError, Problem, Report
 from kdump.formats import names
 from kdump.formats.codecs import NAMES
-from kdump.stats.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
+from kdump.statistics.partition import Dirtiness, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.checkpoints import Checkpoints
 from kdump.storage.replica import Replica, read_replicas
 

@@ -11,7 +11,7 @@ from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, read_replicas
 from kdump.topics.hanging import HangReason, hang_reasons, is_hanging
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds
-from kdump.transactions.partition import OpenTxn, PartitionTxns, transactions_of
+from kdump.txns.partition import OpenTxn, PartitionTxns, transactions_of
 
 
 @dataclass(frozen=True, slots=True)

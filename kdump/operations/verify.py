@@ -9,6 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from kdump.check.options import Options
+from kdump.check.resume import NOTHING_YET, Mark, PassTotals, ResumePoint, read_resume_point, write_resume_point
+from kdump.check.run import Verification
+from kdump.check.state import read_state, write_state
 from kdump.disk.durable import remove_file
 from kdump.disk.pace import Pace
 from kdump.errors import check_number
@@ -16,10 +20,6 @@ from kdump.findings.finding import UNREAD, Finding
 from kdump.findings.kind import ERROR, NOTE, WARNING
 from kdump.formats.time_units import wall_clock
 from kdump.storage.live import is_beside_broker
-from kdump.verify.options import Options
-from kdump.verify.resume import NOTHING_YET, Mark, PassTotals, ResumePoint, read_resume_point, write_resume_point
-from kdump.verify.run import Verification
-from kdump.verify.state import read_state, write_state
 
 
 class VerifyRequest(NamedTuple):

@@ -16,7 +16,7 @@ from kdump.errors import INVALID_TXN_STATE, LoadError
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.storage.planned_log import LogView
-from kdump.transactions.producers import (
+from kdump.txns.producers import (
     CompletedTxn,
     NotInTransaction,
     PendingProducers,

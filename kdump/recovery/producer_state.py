@@ -6,7 +6,7 @@ from kdump.errors import ILLEGAL_ARGUMENT, CorruptSnapshotError, LoadError
 from kdump.formats.batch import wrap64
 from kdump.formats.producer_snapshot import decode_producer_snapshot, encode_producer_snapshot
 from kdump.recovery.snapshots import SnapshotFiles
-from kdump.transactions.producers import CompletedTxn, ProducerTable
+from kdump.txns.producers import CompletedTxn, ProducerTable
 
 
 class ProducerStates(ProducerTable):

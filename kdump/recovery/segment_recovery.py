@@ -17,7 +17,7 @@ from kdump.storage.leader_epochs import EpochCache
 from kdump.storage.planned_log import LogView
 from kdump.storage.scan import MAX_RELATIVE_OFFSET, first_bad
 from kdump.storage.segment_indexes import SegmentIndexes
-from kdump.transactions.producers import CompletedTxn
+from kdump.txns.producers import CompletedTxn
 
 
 class SegmentRecovery:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from kdump.schemas.decoder import PayloadDecoder, check_libraries
-from kdump.schemas.sources import read_schemas, schemas_partition
+from kdump.schema_registry.decoder import PayloadDecoder, check_libraries
+from kdump.schema_registry.sources import read_schemas, schemas_partition
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.places import expand
 

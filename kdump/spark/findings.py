@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from kdump.check.options import Options
+from kdump.check.run import Verification
+from kdump.check.work import PartitionRange
 from kdump.columns.names import utf8
 from kdump.findings.finding import Finding
 from kdump.spark.arrow_types import arrow_type
@@ -14,9 +17,6 @@ from kdump.spark.places import directory_at, expand, find_partitions
 from kdump.spark.schema import COLUMNS, column_names
 from kdump.spark.shares import partition_sizes, shares
 from kdump.spark.splits import FILE_COST, task_size
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
-from kdump.verify.work import PartitionRange
 
 PIECE = 4096
 ORDER_BITS = 40

@@ -15,12 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump.errors import KdumpError
-from kdump.export.journal import Failure, Outcome, Result
-from kdump.export.options import ExportOptions
-from kdump.export.plan import Unit, groups
+from kdump.exports.journal import Failure, Outcome, Result
+from kdump.exports.options import ExportOptions
+from kdump.exports.plan import Unit, groups
 from kdump.spark.errors import reason
 from kdump.spark.session import SparkError, spark_session
-from kdump.stats.partition import Stats, StatsOptions
+from kdump.statistics.partition import Stats, StatsOptions
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -131,7 +131,7 @@ def _in_folder(folder: str, call: Callable[[Item], Value], item: Item) -> Value:
 
 
 def _export(units: Sequence[Unit], folder: str, options: ExportOptions) -> list[Outcome]:
-    from kdump.export.work import export_units
+    from kdump.exports.work import export_units
 
     return [
         (unit, outcome if isinstance(outcome, Result) else _portable(outcome))
@@ -140,7 +140,7 @@ def _export(units: Sequence[Unit], folder: str, options: ExportOptions) -> list[
 
 
 def _stats(path: str, options: StatsOptions) -> Stats | Failure:
-    from kdump.stats.partition import partition_stats
+    from kdump.statistics.partition import partition_stats
     from kdump.storage.partition import PartitionLog
 
     try:

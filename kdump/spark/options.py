@@ -17,7 +17,7 @@ from kdump.errors import KdumpError
 from kdump.formats.close_names import closest
 from kdump.formats.codecs import DEFAULT_LIMIT
 from kdump.formats.time_units import MS
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 
 if TYPE_CHECKING:
     from kdump.spark.typed import Typed

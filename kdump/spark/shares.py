@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kdump.check.work import PartitionRange
 from kdump.formats import names
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
-from kdump.verify.work import PartitionRange
 
 
 def partition_sizes(place: PartitionLog | LogDirectory, cost: int) -> Iterator[int]:

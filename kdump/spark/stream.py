@@ -22,8 +22,8 @@ from kdump.spark.splits import Range, ranges_of
 from kdump.spark.tables import DataLossError
 from kdump.spark.worker import settle
 from kdump.storage.facts import log_end_offset
-from kdump.transactions.isolation_level import Isolation
-from kdump.transactions.states import TransactionStates
+from kdump.txns.isolation_level import Isolation
+from kdump.txns.states import TransactionStates
 
 if TYPE_CHECKING:
     import pyarrow as pa

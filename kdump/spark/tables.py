@@ -21,8 +21,8 @@ from kdump.storage.damage import Damage, is_zero_tail
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
 from kdump.storage.segment import Segment
-from kdump.transactions.isolation import isolated
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation import isolated
+from kdump.txns.isolation_level import Isolation
 
 ENOUGH_BYTES = 4 << 20
 ENOUGH_ROWS = 1 << 16

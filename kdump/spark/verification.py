@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from kdump.check.options import Options
+from kdump.check.resume import Mark
+from kdump.check.run import Verification
+from kdump.check.tasks import check_path
+from kdump.check.work import PartitionRange
 from kdump.errors import KdumpError, NameFormatError
 from kdump.findings.finding import Finding
 from kdump.formats.time_units import wall_clock
 from kdump.spark.jobs import Cluster, run_all
 from kdump.spark.shares import partition_sizes, shares
 from kdump.storage.open import open_directory
-from kdump.verify.options import Options
-from kdump.verify.resume import Mark
-from kdump.verify.run import Verification
-from kdump.verify.tasks import check_path
-from kdump.verify.work import PartitionRange
 
 TASKS_EACH = 4
 """Tasks for each that runs at once: each of them has a look at all partitions, to compare its own with them."""
@@ -36,7 +36,7 @@ class _Outcome(NamedTuple):
 
 
 class SparkVerification:
-    """Has the face of kdump.verify.run.Verification: the same findings in the same order, after the last task."""
+    """Has the face of kdump.check.run.Verification: the same findings in the same order, after the last task."""
 
     def __init__(self, options: Options, cluster: Cluster) -> None:
         """`options` without a deadline."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kdump.formats.printable import shell_word
 from kdump.settings.defaults import MAX_TIMEOUT_MS
-from kdump.transactions.partition import LATE_BUFFER_MS, OpenTxn, PartitionTxns
+from kdump.txns.partition import LATE_BUFFER_MS, OpenTxn, PartitionTxns
 
 _ABORT = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 

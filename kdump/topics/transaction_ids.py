@@ -11,7 +11,7 @@ from kdump.formats.schemas.transaction_state import TransactionState, decode_key
 from kdump.query.contents import replay
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.replica import Replica, farthest, read_replicas
-from kdump.transactions.partition import LATE_BUFFER_MS
+from kdump.txns.partition import LATE_BUFFER_MS
 
 ENDING = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE)
 """The states in which the coordinator has still to write markers."""

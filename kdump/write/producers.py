@@ -16,7 +16,7 @@ from kdump.recovery.markers import read_marker
 from kdump.recovery.producer_state import ProducerStates
 from kdump.storage.control_batches import Marker
 from kdump.storage.planned_log import LogView
-from kdump.transactions.producers import (
+from kdump.txns.producers import (
     CompletedTxn,
     CoordinatorWentBack,
     EpochWentBack,

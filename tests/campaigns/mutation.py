@@ -64,12 +64,12 @@ GROUPS: dict[str, Group] = {
         ("tests/recovery", "tests/commands/test_startup.py"),
         ("tests/verify", "tests/repair", "tests/write/test_model.py", *_NO_KILLS),
     ),
-    "repair": Group("kdump/repair", ("tests/repair", *_REPAIR, *_NO_KILLS), ("tests/commands/test_undo.py", *_KILLS)),
+    "repair": Group("kdump/mend", ("tests/repair", *_REPAIR, *_NO_KILLS), ("tests/commands/test_undo.py", *_KILLS)),
     "clean": Group(
         "kdump/clean", ("tests/clean", "tests/commands/test_compact.py"), ("tests/commands/test_compact_settings.py",)
     ),
     "replicas": Group(
-        "kdump/replicas",
+        "kdump/replication",
         ("tests/replicas", "tests/commands/test_replicas.py"),
         ("tests/campaigns/test_divergences.py", "tests/commands/test_repair.py", "tests/cluster/test_resurrect.py"),
     ),

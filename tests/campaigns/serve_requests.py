@@ -24,13 +24,13 @@ from typing import Any
 
 from kdump.formats.schemas.description import SchemaError
 from kdump.formats.schemas.writer import encode
-from kdump.serve.channels import Channel
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.connection import Connection
-from kdump.serve.context import Context
-from kdump.serve.pieces import OnDamage
-from kdump.serve.protocol.apis import APIS
-from kdump.serve.server import ServeOptions, Server
+from kdump.server.channels import Channel
+from kdump.server.cluster import ServedCluster
+from kdump.server.connection import Connection
+from kdump.server.context import Context
+from kdump.server.pieces import OnDamage
+from kdump.server.protocol.apis import APIS
+from kdump.server.server import ServeOptions, Server
 from kdump.storage.directory import LogDirectory
 from tests.serve.data import build
 

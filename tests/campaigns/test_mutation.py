@@ -125,13 +125,13 @@ import sys
 from pathlib import Path
 from tests.campaigns.mutation import Taken, Tried, with_tests
 from tests.campaigns.mutants import HERE, Mutant, mutants
-import kdump.replicas.truncation
+import kdump.replication.truncation
 
-module = HERE / "kdump" / "replicas" / "truncation.py"
+module = HERE / "kdump" / "replication" / "truncation.py"
 (mutant,) = [each for each in mutants(module) if each.what.startswith("not own.cache.entries")]
 scratch = Path(sys.argv[1])
 files = ["tests/replicas/test_truncation.py"]
-taken = Taken("kdump/replicas", files, scratch)
+taken = Taken("kdump/replication", files, scratch)
 tests = taken.of(mutant)
 assert tests
 assert all(test.startswith("tests/replicas/test_truncation.py::") for test in tests)

@@ -22,8 +22,8 @@ from kdump.change.unfinished import unfinished_in
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import examine
-from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
+from kdump.mend.proposal import examine
+from kdump.mend.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from tests.change.kept import change_files, killed_after, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, build, name
 from tests.repair.salvaging import content

@@ -18,8 +18,8 @@ from kdump.formats import names
 from kdump.formats.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.checkpoints import Checkpoints

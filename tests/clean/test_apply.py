@@ -34,8 +34,8 @@ from kdump.clean.cleaning import Cleaning, clean
 from kdump.clean.staging import Staging
 from kdump.errors import CleaningError, RefusedError
 from kdump.formats import names
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.cleaning import CleaningSettings
 from tests.change.kept import change_files, only_change
 from tests.clean.building import (

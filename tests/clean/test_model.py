@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import kdump
 from kdump.change.apply import apply_plan
 from kdump.change.place import new_change
+from kdump.check.options import Options
+from kdump.check.run import Verification
 from kdump.clean.cleaning import Cleaning
 from kdump.findings.kind import ERROR
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.cleaning import CleaningSettings
 from kdump.settings.loading import LoadingSettings
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 from tests.clean.building import batch, clean_once, contents, in_txn, marker, name, state_of
 
 RETENTION = 1000

@@ -15,8 +15,8 @@ import pytest
 from kdump.columns import RecordTables, read_records
 from kdump.columns.decoding import topic_columns
 from kdump.columns.names import Decode
-from kdump.schemas.decoder import PayloadDecoder
-from kdump.schemas.errors import SchemaError
+from kdump.schema_registry.decoder import PayloadDecoder
+from kdump.schema_registry.errors import SchemaError
 from kdump.storage.partition import PartitionLog
 from tests.schemas.registries import ORDER, PROTO, Pair, avro, framed, registry, schema_record
 from tests.topics.building import Log

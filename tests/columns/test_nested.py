@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from kdump.columns import avro_types, protobuf_types
 from kdump.columns.nested import MAX_FIELDS
-from kdump.schemas.avro import AvroSchema
-from kdump.schemas.avro_values import Form
-from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schema_registry.avro import AvroSchema
+from kdump.schema_registry.avro_values import Form
+from kdump.schema_registry.protobuf import ProtobufSchema
 from tests.schemas.registries import avro
 
 COUNT = 14

@@ -20,8 +20,8 @@ from kdump.commands.shell import exit_codes
 from kdump.commands.shell.screen import begin_screen
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.mend.task import Strategy
 from kdump.operations.undo import list_changes
-from kdump.repair.task import Strategy
 from tests.campaigns import scenarios
 from tests.campaigns.fail_nth import CHANGING
 from tests.campaigns.scenarios import PARTITION, Scenario, same_every_time

@@ -158,7 +158,7 @@ def test_rows_have_damage_and_failures(run: Run, tmp_path: Path, monkeypatch: py
     def fail(*_: object) -> None:
         raise PermissionError(13, "Permission denied", str(log))
 
-    monkeypatch.setattr("kdump.export.work._make", fail)
+    monkeypatch.setattr("kdump.exports.work._make", fail)
     assert run("export", log.parent, "--to", tmp_path / "other", "-o", "jsonl") == 3
     [unit], [summary] = run.of_type("unit"), run.of_type("summary")
     assert (unit["error"], unit["records"], unit["files"]) == ("Permission denied", 0, [])

@@ -15,7 +15,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch
 from kdump.storage.segment import Segment
 from kdump.storage.txn_state import TxnState
-from kdump.transactions.states import TransactionStates
+from kdump.txns.states import TransactionStates
 from tests.commands.running import Run, invoked
 from tests.topics.building import Log, Pair
 

@@ -25,8 +25,8 @@ from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.repair.proposal import examine
-from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
+from kdump.mend.proposal import examine
+from kdump.mend.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from tests.change.kept import change_files
 from tests.commands.running import Run
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, marker, name, removed

@@ -14,7 +14,7 @@ from kdump.commands.stats.html import page
 from kdump.commands.stats.svg import number_ticks, size_ticks, time_ticks
 from kdump.formats import names
 from kdump.operations.stats import PartitionStats, TopicStats, by_topic
-from kdump.stats.partition import SegmentTimes, StatsOptions, partition_stats
+from kdump.statistics.partition import SegmentTimes, StatsOptions, partition_stats
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import EPOCH, batch, write_segment
 from tests.commands.running import Run

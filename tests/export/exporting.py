@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kdump.export.journal import FOLDER, SUCCESS, Result
-from kdump.export.options import ExportFormat, ExportOptions
-from kdump.export.outcome import Exported
-from kdump.export.plan import plan
-from kdump.export.run import LocalEngine, Summary, export
+from kdump.exports.journal import FOLDER, SUCCESS, Result
+from kdump.exports.options import ExportFormat, ExportOptions
+from kdump.exports.outcome import Exported
+from kdump.exports.plan import plan
+from kdump.exports.run import LocalEngine, Summary, export
 from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Row, row_of
 from tests.commands.logs import batch, write_segment

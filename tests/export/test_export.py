@@ -18,14 +18,14 @@ import pytest
 
 from kdump.disk.rights import ALL_RIGHTS, Rights
 from kdump.errors import KdumpError, RefusedError
-from kdump.export import files, work
-from kdump.export.files import RowLines
-from kdump.export.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
-from kdump.export.options import ExportFormat, ExportOptionError, ExportOptions
-from kdump.export.outcome import Exported
-from kdump.export.plan import Unit, plan
-from kdump.export.run import LocalEngine, Summary, export
-from kdump.export.work import NO_DATE, by_date, export_units
+from kdump.exports import files, work
+from kdump.exports.files import RowLines
+from kdump.exports.journal import FOLDER, SUCCESS, Journal, JournalError, Outcome, Result
+from kdump.exports.options import ExportFormat, ExportOptionError, ExportOptions
+from kdump.exports.outcome import Exported
+from kdump.exports.plan import Unit, plan
+from kdump.exports.run import LocalEngine, Summary, export
+from kdump.exports.work import NO_DATE, by_date, export_units
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.columns.reading import Case, expected_rows, sound_cases

@@ -16,7 +16,7 @@ import pytest
 from obstore.store import S3Store
 
 from kdump.errors import RefusedError
-from kdump.export.object_store import StoreError, is_object_store, upload
+from kdump.exports.object_store import StoreError, is_object_store, upload
 from tests.agreement.running import kdump
 from tests.commands.running import invoked
 from tests.rows import rows_in

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kdump.export.object_store import upload
+from kdump.exports.object_store import upload
 from tests.commands.running import invoked
 from tests.export.stores import ACCOUNT, BUCKET, Azure, Google, store_of
 from tests.topics.building import Log

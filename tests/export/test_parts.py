@@ -10,11 +10,11 @@ import pytest
 
 from kdump.commands.cli import cli
 from kdump.disk import syncing as durable
-from kdump.export import plan as planning
-from kdump.export.journal import FOLDER, SUCCESS, Journal
-from kdump.export.options import ExportOptions
-from kdump.export.plan import GROUP_BYTES, Unit, groups, plan, segment_name
-from kdump.export.run import LocalEngine, export
+from kdump.exports import plan as planning
+from kdump.exports.journal import FOLDER, SUCCESS, Journal
+from kdump.exports.options import ExportOptions
+from kdump.exports.plan import GROUP_BYTES, Unit, groups, plan, segment_name
+from kdump.exports.run import LocalEngine, export
 from kdump.query.selection import Selection
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import batch, write_segment

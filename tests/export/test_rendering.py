@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kdump import kernels
 from kdump.columns.arrays import HEADERS, MILLISECONDS
-from kdump.export.files import RowLines
+from kdump.exports.files import RowLines
 from tests.export.lines import csv_lines, json_lines
 from tests.kernels.reading import KERNELS
 from tests.sampling import sampled
@@ -157,5 +157,5 @@ def test_lines_come_in_pieces() -> None:
 
 
 def test_writing_files_does_not_load_the_decoders_of_schemas() -> None:
-    code = "import sys, kdump.export.files; sys.exit('kdump.schemas.avro' in sys.modules)"
+    code = "import sys, kdump.exports.files; sys.exit('kdump.schema_registry.avro' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -51,7 +51,7 @@ def test_an_export_of_plain_records_loads_no_more_than_it_needs(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert "pyarrow.parquet" in loaded
-    assert loaded & {"kdump.transactions.partition", "pyarrow.compute"} == set()
+    assert loaded & {"kdump.txns.partition", "pyarrow.compute"} == set()
 
 
 @pytest.mark.parametrize("values", [[], ["a"], [""], ["ä", "", "x" * 300, *("b" for _ in range(9))]])

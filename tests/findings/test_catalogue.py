@@ -60,7 +60,7 @@ def test_salvage_comes_after_the_other_replicas() -> None:
 
 
 def _module(checked_by: str) -> str:
-    return f"kdump.{checked_by}" if "." in checked_by else f"kdump.verify.{checked_by}"
+    return f"kdump.{checked_by}" if "." in checked_by else f"kdump.check.{checked_by}"
 
 
 def test_the_module_that_a_code_names_has_it() -> None:

@@ -13,7 +13,7 @@ from kdump.formats import names
 from kdump.formats.schemas.decoding import tables_of
 from kdump.formats.schemas.description import Layout, Schema
 from kdump.formats.schemas.framing import CoordinatorTopic
-from kdump.serve.protocol import cluster, data, groups, transactions
+from kdump.server.protocol import cluster, data, groups, transactions
 
 _LAST = 0x7FFF
 

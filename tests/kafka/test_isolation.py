@@ -9,8 +9,8 @@ from typing import Any
 
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record
-from kdump.transactions.isolation import consumed
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation import consumed
+from kdump.txns.isolation_level import Isolation
 from tests.kafka.broker import Broker
 from tests.kafka.command import jsonl
 from tests.kafka.directories import DISKS, Rich, copy_tree

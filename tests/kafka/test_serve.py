@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kdump.serve.background import serve
+from kdump.server.background import serve
 from tests.kafka.broker import Broker
 from tests.kafka.clients import KCAT, watermarks
 from tests.kafka.directories import MADE, Rich, State

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kdump.serve.background import serve
-from kdump.serve.protocol.apis import ApiKey
+from kdump.server.background import serve
+from kdump.server.protocol.apis import ApiKey
 from tests.kafka.broker import Broker
 from tests.kafka.directories import Rich, State
 from tests.kafka.jars import RELEASES

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kdump.serve.background import serve
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.cluster import ServedCluster
+from kdump.server.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.kafka.directories import Rich
 from tests.kafka.tally import Column, Tally

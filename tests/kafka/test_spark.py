@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kdump.serve.background import serve
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.cluster import ServedCluster
+from kdump.server.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.kafka.directories import State, rich
 from tests.kafka.jars import RELEASES, SPARK_SOURCE, class_path

@@ -183,7 +183,7 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
         "--retention-bytes": "settings",
         "--retention-ms": "settings",
     },
-    "schemas": {"--schemas": "source", "--id": "kdump.schemas.registry.Registry.by_id"},
+    "schemas": {"--schemas": "source", "--id": "kdump.schema_registry.registry.Registry.by_id"},
     "serve": {
         "--advertise": "ServeOptions.advertised",
         "--commits": "ServeOptions.commits",
@@ -203,9 +203,9 @@ OF_COMMANDS: dict[str, dict[str, str]] = {
         "--key-memory": "StatsOptions.key_memory",
         "--master": "kdump.spark.jobs.stats_of",
         "--max-decompressed-size": "StatsOptions.limit",
-        "--now": "kdump.stats.partition.SegmentTimes",  # the outlook of a report is drawn from these
+        "--now": "kdump.statistics.partition.SegmentTimes",  # the outlook of a report is drawn from these
         "--records": "StatsOptions.records",
-        "--retention-ms": "kdump.stats.partition.SegmentTimes",
+        "--retention-ms": "kdump.statistics.partition.SegmentTimes",
         "--sample": "StatsOptions.sample",
     },
     "txns": {"--all": "transactional_ids.paths", "--ended": "keep_ended"},

@@ -20,7 +20,7 @@ from kdump.recovery.producer_state import ProducerStates
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
-from kdump.transactions.producers import CompletedTxn, Producer
+from kdump.txns.producers import CompletedTxn, Producer
 from tests.recovery.building import batch, file, make_log, marker, produced
 
 Aborts = list[tuple[CompletedTxn, int]]

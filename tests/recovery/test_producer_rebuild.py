@@ -19,7 +19,7 @@ from kdump.recovery.startup import Startup
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import PlannedPartition
-from kdump.transactions.producers import Producer
+from kdump.txns.producers import Producer
 from tests.recovery.building import NOW, batch, broken, file, load, loaded, make_log, marker, produced
 
 SEGMENTS = {

@@ -11,7 +11,7 @@ from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snaps
 from kdump.recovery.producer_state import ProducerStates, never_started
 from kdump.recovery.snapshots import SnapshotFiles
 from kdump.storage.planned import PlannedPartition
-from kdump.transactions.producers import CompletedTxn, Producer
+from kdump.txns.producers import CompletedTxn, Producer
 from tests.recovery.building import file, make_log
 
 DAY = 86400000

@@ -13,9 +13,9 @@ from kdump.change.guard import DroppedBatches, dropped_batches
 from kdump.change.place import new_change
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.mend.as_broker import plan_recovery
+from kdump.mend.task import Task
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
-from kdump.repair.task import Task
 from kdump.settings.loading import LoadingSettings
 
 STARTUP = Startup(now=2_000_000, config=LoadingSettings(index_interval_bytes=300, segment_index_bytes=2000))

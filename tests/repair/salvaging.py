@@ -10,14 +10,14 @@ from kdump.change.apply import apply_plan
 from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.change.plan import Plan
+from kdump.check.options import Options
+from kdump.check.run import Verification
 from kdump.findings.kind import ERROR
+from kdump.mend.load_result import holding
+from kdump.mend.proposal import examine
+from kdump.mend.salvage_partition import Salvaged
+from kdump.mend.task import OPEN, SALVAGE, LostMarkers, Request, Task
 from kdump.recovery.startup import Startup
-from kdump.repair.load_result import holding
-from kdump.repair.proposal import examine
-from kdump.repair.salvage_partition import Salvaged
-from kdump.repair.task import OPEN, SALVAGE, LostMarkers, Request, Task
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 from tests.repair.damaged import STARTUP
 
 

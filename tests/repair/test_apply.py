@@ -22,8 +22,8 @@ from kdump.change.undo import undo
 from kdump.disk import durable
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
-from kdump.repair.proposal import examine
-from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
+from kdump.mend.proposal import examine
+from kdump.mend.task import SALVAGE, TRUNCATE_LOG, Request, Strategy
 from kdump.storage.recipe import NewContent, Recipe, SourceBytes
 from tests.change.kept import change_files, only_change
 from tests.repair.damaged import DAMAGES, STARTUP, name

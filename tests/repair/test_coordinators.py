@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.check.options import Options
+from kdump.check.run import Verification
 from kdump.disk.reading import ReadOnlyFile
 from kdump.findings.kind import ERROR
+from kdump.mend.proposal import examine
+from kdump.mend.task import SALVAGE, STRATEGIES, Request, Strategy
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import examine
-from kdump.repair.task import SALVAGE, STRATEGIES, Request, Strategy
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 from tests.repair.salvaging import salvage
 from tests.unpacking import unpack
 

@@ -27,8 +27,8 @@ from kdump.change.guard import ANY_LOSS
 from kdump.change.interrupted import finish_interrupted
 from kdump.change.place import PREFIX, new_change
 from kdump.formats import names
-from kdump.repair.proposal import examine
-from kdump.repair.task import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task
+from kdump.mend.proposal import examine
+from kdump.mend.task import SALVAGE, TRUNCATE_LOG, Request, Strategy, Task
 from tests.change.kept import is_kept
 from tests.repair.damaged import DAMAGES, STARTUP, build
 from tests.repair.salvaging import content, errors

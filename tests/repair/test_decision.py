@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kdump.mend.decision import Damaged, Decision, Way
+from kdump.mend.flipped_bit import FlippedBit
+from kdump.mend.replicas import Replicas
+from kdump.mend.salvaged_files import GivenUp
 from kdump.recovery.outcome import Loss
-from kdump.repair.decision import Damaged, Decision, Way
-from kdump.repair.flipped_bit import FlippedBit
-from kdump.repair.replicas import Replicas
-from kdump.repair.salvaged_files import GivenUp
 
 REPLICA, COPY, FIX_BIT, SALVAGE, TRUNCATE = Way
 

@@ -8,9 +8,9 @@ import pytest
 
 import kdump
 from kdump.change.plan import REPLACE, TRUNCATE
-from kdump.repair.decision import Way
-from kdump.repair.proposal import examine
-from kdump.repair.task import SAFE, Request
+from kdump.mend.decision import Way
+from kdump.mend.proposal import examine
+from kdump.mend.task import SAFE, Request
 from tests.repair.damaged import STARTUP, data_batch, lost_by, name
 from tests.repair.salvaging import examined
 

@@ -11,7 +11,7 @@ import kdump
 from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
-from kdump.repair.flipped_bit import FlippedBit, find_flipped_bit
+from kdump.mend.flipped_bit import FlippedBit, find_flipped_bit
 from kdump.storage.planned import PlannedPartition
 from tests.repair.damaged import name
 

@@ -12,9 +12,9 @@ from kdump.change.place import new_change
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
+from kdump.mend.indexes import examine_indexes
+from kdump.mend.task import INDEX_KINDS, Task
 from kdump.recovery.startup import Startup
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.task import INDEX_KINDS, Task
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import NOW, batch, broken, file, make_log, marker, produced
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, edit, flip, name

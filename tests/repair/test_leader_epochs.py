@@ -9,10 +9,10 @@ import pytest
 import kdump
 from kdump.formats import names
 from kdump.formats.checkpoints import parse_leader_epochs
+from kdump.mend import leader_epochs
+from kdump.mend.leader_epochs import MAX_RUNS
+from kdump.mend.task import ABORTED
 from kdump.recovery.startup import Startup
-from kdump.repair import leader_epochs
-from kdump.repair.leader_epochs import MAX_RUNS
-from kdump.repair.task import ABORTED
 from tests.recovery.building import batch, broken, file, make_log, marker, produced, with_offset
 from tests.repair.salvaging import errors, examined, salvage
 

@@ -14,9 +14,9 @@ import pytest
 
 from kdump.disk import reading
 from kdump.library.verifying import verify
+from kdump.mend.proposal import examine
+from kdump.mend.task import SAFE, Request
 from kdump.recovery.startup import Startup
-from kdump.repair.proposal import examine
-from kdump.repair.task import SAFE, Request
 from tests.agreement.running import kdump
 from tests.commands.logs import batch, write_segment
 from tests.recovery.building import NOW, make_log

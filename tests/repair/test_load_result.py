@@ -9,11 +9,8 @@ import pytest
 from kdump.formats import names
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.recovery.loader import load_log
-from kdump.recovery.outcome import LoadOutcome, Loss
-from kdump.recovery.startup import Startup
-from kdump.repair import load_result
-from kdump.repair.load_result import (
+from kdump.mend import load_result
+from kdump.mend.load_result import (
     at_rest,
     contradictions,
     epoch_contradiction,
@@ -23,7 +20,10 @@ from kdump.repair.load_result import (
     views,
     without_markers,
 )
-from kdump.repair.lost_markers import Gap, NewMarker
+from kdump.mend.lost_markers import Gap, NewMarker
+from kdump.recovery.loader import load_log
+from kdump.recovery.outcome import LoadOutcome, Loss
+from kdump.recovery.startup import Startup
 from kdump.settings.loading import LoadingSettings
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition, content_of

@@ -12,10 +12,10 @@ from kdump.formats.batch import ABORT, CONTROL, TRANSACTIONAL
 from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.index_entries import AbortedTxn, decode_aborted_txns, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry
+from kdump.mend.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
+from kdump.mend.salvage_partition import Salvaged
+from kdump.mend.task import ABORTED
 from kdump.recovery.startup import Startup
-from kdump.repair.lost_markers import Gap, NewMarker, aborting_markers, find_gaps, proven_markers
-from kdump.repair.salvage_partition import Salvaged
-from kdump.repair.task import ABORTED
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.recipe import SourceBytes, joined
 from kdump.storage.records import Record

@@ -9,8 +9,8 @@ import pytest
 
 from kdump.change.plan import CHECKPOINT, REMOVE, RENAME, REPLACE, TRUNCATE, Operation, Plan
 from kdump.formats import names
-from kdump.repair.needed import needed
-from kdump.repair.survey import Survey
+from kdump.mend.needed import needed
+from kdump.mend.survey import Survey
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import file, make_log
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.repair.proposal import examine
-from kdump.repair.task import SAFE, SALVAGE, Request, Strategy
+from kdump.mend.proposal import examine
+from kdump.mend.task import SAFE, SALVAGE, Request, Strategy
 from kdump.storage.partition import PartitionLog
 from tests.repair.damaged import STARTUP
 

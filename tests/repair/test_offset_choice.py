@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.repair import offset_choice
-from kdump.repair.offset_choice import increasing, joined
-from kdump.repair.ranges import ByteRange, LeftOut, Orderly
+from kdump.mend import offset_choice
+from kdump.mend.offset_choice import increasing, joined
+from kdump.mend.ranges import ByteRange, LeftOut, Orderly
 from kdump.storage.scan import MAX_RELATIVE_OFFSET
 
 SIZE = 10

@@ -11,8 +11,8 @@ import pytest
 
 import kdump
 from kdump.errors import RefusedError
+from kdump.mend.replicas import Replicas, check_only_copy, replicas_of, why_not_only_copy
 from kdump.query.inventory import Placement
-from kdump.repair.replicas import Replicas, check_only_copy, replicas_of, why_not_only_copy
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.topics.clusters import Clusters

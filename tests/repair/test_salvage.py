@@ -19,12 +19,12 @@ from kdump.formats.batch import CONTROL, CRC_START
 from kdump.formats.checksums import crc32c
 from kdump.formats.codecs import GZIP, ZSTD, compress
 from kdump.formats.encode import NewRecord, encode_message
+from kdump.mend import offset_choice, salvage
+from kdump.mend.offset_choice import WINDOW
+from kdump.mend.ranges import ByteRange, LeftOut
+from kdump.mend.salvage import choose_batches
+from kdump.mend.survey import survey
 from kdump.recovery.startup import Startup
-from kdump.repair import offset_choice, salvage
-from kdump.repair.offset_choice import WINDOW
-from kdump.repair.ranges import ByteRange, LeftOut
-from kdump.repair.salvage import choose_batches
-from kdump.repair.survey import survey
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, joined
@@ -260,7 +260,7 @@ def test_a_log_on_paper_is_read_where_its_parts_are(tmp_path: Path) -> None:
 
 @given(order=st.lists(st.integers(BASE, BASE + 12), max_size=14), window=st.sampled_from((2, 4, 6, 4096)))
 def test_what_is_kept_increases_and_every_byte_has_its_place(order: list[int], window: int) -> None:
-    with TemporaryDirectory() as folder, mock.patch("kdump.repair.offset_choice.WINDOW", window):
+    with TemporaryDirectory() as folder, mock.patch("kdump.mend.offset_choice.WINDOW", window):
         parts = sorted_out(Path(folder), b"".join(map(batch, order)))
     ranges = kept(parts)
     assert all(end < start for (_, end), (start, _) in itertools.pairwise(ranges))
@@ -299,7 +299,7 @@ def test_batches_are_chosen_alike_one_by_one_and_many_together(
     data = b"".join(batches)
     with TemporaryDirectory() as folder:
         together = sorted_out(Path(folder, "a"), data, faults=faults)
-        with mock.patch("kdump.repair.salvage._orderly", return_value=None):
+        with mock.patch("kdump.mend.salvage._orderly", return_value=None):
             assert together == sorted_out(Path(folder, "b"), data, faults=faults)
 
 
@@ -308,7 +308,7 @@ def test_thousands_of_batches_are_chosen_alike_one_by_one_and_many_together(tmp_
     batches[WINDOW + 7] = broken(batches[WINDOW + 7])
     batches[2 * WINDOW], batches[2 * WINDOW + 1] = batches[2 * WINDOW + 1], batches[2 * WINDOW]
     together = sorted_out(tmp_path / "a", b"".join(batches))
-    with mock.patch("kdump.repair.salvage._orderly", return_value=None):
+    with mock.patch("kdump.mend.salvage._orderly", return_value=None):
         apart = sorted_out(tmp_path / "b", b"".join(batches))
     assert together == apart
     assert sum(part.batches for part in together if isinstance(part, ByteRange)) == 3 * WINDOW - 1

@@ -9,6 +9,11 @@ import pytest
 
 from kdump.change.plan import Cut
 from kdump.formats import names
+from kdump.mend import salvage_partition
+from kdump.mend.proposal import examine
+from kdump.mend.salvage_partition import Salvaged
+from kdump.mend.salvaged_files import GivenUp
+from kdump.mend.task import ABORTED, SALVAGE, Request, Task
 from kdump.recovery.outcome import (
     CHANGE,
     INSERT,
@@ -22,11 +27,6 @@ from kdump.recovery.outcome import (
     Step,
 )
 from kdump.recovery.startup import Startup
-from kdump.repair import salvage_partition
-from kdump.repair.proposal import examine
-from kdump.repair.salvage_partition import Salvaged
-from kdump.repair.salvaged_files import GivenUp
-from kdump.repair.task import ABORTED, SALVAGE, Request, Task
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent
 from kdump.topics.clusters import Clusters

@@ -11,13 +11,13 @@ from kdump.change.plan import Cut
 from kdump.formats import names
 from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewRecord, encode_message
+from kdump.mend.decision import Damaged
+from kdump.mend.load_result import views
+from kdump.mend.salvage_partition import Salvaged
+from kdump.mend.salvaged_files import SalvagedFiles
+from kdump.mend.survey import Survey
 from kdump.recovery.outcome import CHANGE, DELETE, LEAVE_OUT, MOVE, RENAME, Loss, Step
 from kdump.recovery.startup import Startup
-from kdump.repair.decision import Damaged
-from kdump.repair.load_result import views
-from kdump.repair.salvage_partition import Salvaged
-from kdump.repair.salvaged_files import SalvagedFiles
-from kdump.repair.survey import Survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of
 from tests.recovery.building import NOW, batch, broken, file, make_log, with_offset

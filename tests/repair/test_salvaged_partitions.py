@@ -21,11 +21,11 @@ from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.formats.index_entries import decode_aborted_txns
 from kdump.formats.metadata_files import parse_partition_metadata
 from kdump.formats.producer_snapshot import ProducerEntry, decode_producer_snapshot, encode_producer_snapshot
+from kdump.mend.salvage_partition import Salvaged
+from kdump.mend.strategies import plan_safe
+from kdump.mend.task import Request
 from kdump.recovery.outcome import DELETE, LEAVE_OUT, MOVE, WARN
 from kdump.recovery.startup import Startup
-from kdump.repair.salvage_partition import Salvaged
-from kdump.repair.strategies import plan_safe
-from kdump.repair.task import Request
 from kdump.settings.loading import LoadingSettings
 from kdump.settings.sources import TopicSettings
 from tests.change.kept import change_files, only_change

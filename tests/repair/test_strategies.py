@@ -14,11 +14,11 @@ from kdump.change.place import new_change
 from kdump.change.plan import Operation
 from kdump.errors import KdumpError
 from kdump.formats import names
+from kdump.mend import flipped_bit, strategies
+from kdump.mend.decision import Way
+from kdump.mend.proposal import examine
+from kdump.mend.task import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task
 from kdump.recovery.startup import Startup
-from kdump.repair import flipped_bit, strategies
-from kdump.repair.decision import Way
-from kdump.repair.proposal import examine
-from kdump.repair.task import FIX_BIT, SAFE, SALVAGE, STRATEGIES, TRUNCATE_LOG, Request, Strategy, Task
 from kdump.storage.partition import PartitionLog
 from tests.recovery.building import NOW, batch, broken, file, make_log, produced, with_last_delta
 from tests.repair.damaged import DAMAGES, STARTUP, copied, data_batch, edit, flip, lost_by, name, several

@@ -15,8 +15,8 @@ from kdump.findings.finding import Finding, found
 from kdump.formats import names
 from kdump.formats.codecs import GZIP, compress
 from kdump.formats.encode import NewRecord, encode_message
+from kdump.mend.survey import Survey, beside, is_end, survey
 from kdump.recovery.startup import Startup
-from kdump.repair.survey import Survey, beside, is_end, survey
 from tests.recovery.building import NOW, batch, broken, file, make_log, with_last_delta
 from tests.repair.damaged import DAMAGES, STARTUP, edit, flip, name
 

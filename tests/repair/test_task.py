@@ -15,13 +15,11 @@ from kdump.change.plan import REMOVE, Operation, Plan
 from kdump.errors import RefusedError
 from kdump.formats import names
 from kdump.formats.names import parse_file_name
-from kdump.recovery.outcome import DROP, LEAVE_OUT, TRUNCATE, LoadOutcome, Loss, Step
-from kdump.recovery.startup import Startup
-from kdump.repair.decision import Damaged, Decision, Way
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import examine
-from kdump.repair.salvaged_files import GivenUp
-from kdump.repair.task import (
+from kdump.mend.decision import Damaged, Decision, Way
+from kdump.mend.indexes import examine_indexes
+from kdump.mend.proposal import examine
+from kdump.mend.salvaged_files import GivenUp
+from kdump.mend.task import (
     ALL_KINDS,
     INDEX_KINDS,
     SAFE,
@@ -33,6 +31,8 @@ from kdump.repair.task import (
     changed_log,
     first_damage,
 )
+from kdump.recovery.outcome import DROP, LEAVE_OUT, TRUNCATE, LoadOutcome, Loss, Step
+from kdump.recovery.startup import Startup
 from kdump.settings.loading import LoadingSettings
 from tests.recovery.building import make_log
 from tests.repair.damaged import BASES, DAMAGES, STARTUP, build, edit, flip, lost_by, name, removed

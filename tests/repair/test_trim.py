@@ -26,9 +26,9 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
-from kdump.repair import flipped_bit
-from kdump.repair.proposal import examine_trim
-from kdump.repair.task import Task
+from kdump.mend import flipped_bit
+from kdump.mend.proposal import examine_trim
+from kdump.mend.task import Task
 from tests.repair.damaged import BASES, edit, flip, name
 from tests.repair.salvaging import content, errors
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kdump.formats.checkpoints import EpochEntry
-from kdump.replicas.choice import NO_LOG, Choice, Replica, choices
-from kdump.replicas.compacted import KeyRecord
-from kdump.replicas.compare import Compared, compare
-from kdump.replicas.front import LostFront
-from kdump.replicas.loss import Bounds, LostKeys
-from kdump.replicas.truncation import LoadedLog
+from kdump.replication.choice import NO_LOG, Choice, Replica, choices
+from kdump.replication.compacted import KeyRecord
+from kdump.replication.compare import Compared, compare
+from kdump.replication.front import LostFront
+from kdump.replication.loss import Bounds, LostKeys
+from kdump.replication.truncation import LoadedLog
 from kdump.storage.partition import PartitionLog
 from kdump.topics.partition_state import PartitionState, Standing
 from tests.replicas.building import OnDisk, Sent, chain, flip, write_copy

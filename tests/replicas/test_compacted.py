@@ -9,8 +9,8 @@ import pytest
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.checkpoints import EpochEntry
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
-from kdump.replicas import compacted
-from kdump.replicas.compacted import (
+from kdump.replication import compacted
+from kdump.replication.compacted import (
     CopyKeys,
     KeyComparison,
     KeyRecord,
@@ -19,10 +19,10 @@ from kdump.replicas.compacted import (
     latest_records,
     lost_keys,
 )
-from kdump.replicas.compare import Compared, Comparison, Contents, Relation
-from kdump.replicas.front import LostFront
-from kdump.replicas.lost_keys import NO_KEYS, PartitionKeys, key_comparisons, partition_keys
-from kdump.replicas.truncation import LoadedLog
+from kdump.replication.compare import Compared, Comparison, Contents, Relation
+from kdump.replication.front import LostFront
+from kdump.replication.lost_keys import NO_KEYS, PartitionKeys, key_comparisons, partition_keys
+from kdump.replication.truncation import LoadedLog
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_wrapper
-from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange, Relation, compare
-from kdump.replicas.rows import BatchRows
+from kdump.replication.compare import Compared, Comparison, Contents, OffsetRange, Relation, compare
+from kdump.replication.rows import BatchRows
 from kdump.storage.partition import PartitionLog
 from tests.replicas.building import NOW, OnDisk, Sent, chain, flip, write_copy
 
@@ -28,7 +28,7 @@ def compared(root: Path, *copies: OnDisk, threads: bool = True) -> Compared:
 
 @pytest.mark.parametrize("threads", [True, False])
 def test_segments_may_end_elsewhere(tmp_path: Path, threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", 0)
     batches = chain(0, (0, 40))
     found = compared(tmp_path, OnDisk(batches, roll=[50, 120]), OnDisk(batches, roll=[75]), threads=threads)
     assert found.pairs[0].relation is Relation.IDENTICAL
@@ -115,7 +115,7 @@ def test_a_damaged_size_field(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", 0)
     logs = [PartitionLog(str(write_copy(tmp_path, number, OnDisk(chain(0, (0, 5)), roll=[10])))) for number in (1, 2)]
     Path(logs[1].segments[1].log_path).unlink()
     with pytest.raises(FileNotFoundError):
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_raised(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_more_than_a_block_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", 0)
     batches = chain(0, (0, 5000), size=1)
     other = [*batches[:4100], Sent(4100, 1, 0, "other"), *batches[4101:4990]]
     pair = compared(tmp_path, OnDisk(batches, roll=[3000]), OnDisk(other, roll=[10, 4500])).pairs[0]
@@ -265,8 +265,8 @@ def test_any_two_copies(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kdump.storage.log_reader.BATCH_ROWS", rows)
         for module in ("compare.MAX_RANGES", "compare._FIRST_CHUNK"):
-            patch.setattr(f"kdump.replicas.{module}", most)
-        patch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+            patch.setattr(f"kdump.replication.{module}", most)
+        patch.setattr("kdump.replication.compare.THREADS_FROM", 0)
         found = compare(logs, uses_threads=threads)
         turned = compare(logs[::-1], uses_threads=threads)
         later = compare(logs, [start, 0], uses_threads=threads)
@@ -311,23 +311,23 @@ def test_threads_read_large_copies_only(tmp_path: Path, monkeypatch: pytest.Monk
         used.append(items)
         return items
 
-    monkeypatch.setattr("kdump.replicas.compare.prefetched", prefetched)
+    monkeypatch.setattr("kdump.replication.compare.prefetched", prefetched)
     size = sum(path.stat().st_size for path in tmp_path.glob("[ab]/t-0/*.log"))
     for number, most, threads, expected in (
         (2, size, True, 2), (2, size + 1, True, 0), (2, size, False, 0), (1, 0, True, 0), (3, size, True, 3),
     ):  # fmt: skip
         used.clear()
-        monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", most)
+        monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", most)
         compare(logs[:number], uses_threads=threads)
         assert len(used) == expected
-    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", 0)
     used.clear()
     compare(logs)
     assert len(used) == 3
 
 
 def test_copies_are_closed_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.replicas.compare.THREADS_FROM", 0)
+    monkeypatch.setattr("kdump.replication.compare.THREADS_FROM", 0)
     monkeypatch.setattr("kdump.storage.log_reader.BATCH_ROWS", 1)
     logs = [on_disk(tmp_path / name / "t-0", [Held(each) for each in chain(0, (0, 30))]) for name in "ab"]
     before = active_count()
@@ -335,7 +335,7 @@ def test_copies_are_closed_whatever_happens(tmp_path: Path, monkeypatch: pytest.
     def fail(self: object, first: object, second: object) -> None:
         raise OSError("broken")
 
-    monkeypatch.setattr("kdump.replicas.compare._Pair.feed", fail)
+    monkeypatch.setattr("kdump.replication.compare._Pair.feed", fail)
     with pytest.raises(OSError, match="broken"):
         compare(logs)
     assert active_count() == before

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.formats.checkpoints import EpochEntry
-from kdump.replicas.front import LostFront, lost_front
+from kdump.replication.front import LostFront, lost_front
 from kdump.storage.partition import PartitionLog
 
 EPOCHS = "leader-epoch-checkpoint begins there"

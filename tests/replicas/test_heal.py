@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kdump.formats.checkpoints import parse_leader_epochs, parse_offset_checkpoint
-from kdump.replicas import heal as heal_rules
-from kdump.replicas.rows import BatchRows, walk
+from kdump.replication import heal as heal_rules
+from kdump.replication.rows import BatchRows, walk
 from kdump.storage.partition import PartitionLog
 from tests.agreement.running import Said, kdump
 from tests.replicas.building import OnDisk, Sent, chain, flip, partition_fields, write_copy, write_metadata

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from kdump.formats.names import DELETE, FUTURE, LIVE, STRAY, PartitionDirName, State
-from kdump.replicas.joined import Found, Joined, PartitionKey, join
+from kdump.replication.joined import Found, Joined, PartitionKey, join
 from kdump.storage.broker import BrokerIdentity
 
 HERE, THERE = "cluster-a", "cluster-b"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kdump.formats.batch import CONTROL
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch, encode_message
-from kdump.replicas.compacted import KeyRecord
-from kdump.replicas.compare import MAX_RANGES, OffsetRange
-from kdump.replicas.loss import (
+from kdump.replication.compacted import KeyRecord
+from kdump.replication.compare import MAX_RANGES, OffsetRange
+from kdump.replication.loss import (
     Bounds,
     Figures,
     Loss,
@@ -250,7 +250,7 @@ def test_a_loss_is_the_sum_of_its_ranges() -> None:
 
 
 def test_only_so_many_producers_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.replicas.loss.MAX_PRODUCERS", 2)
+    monkeypatch.setattr("kdump.replication.loss.MAX_PRODUCERS", 2)
     folder = tmp_path / "t-0"
     folder.mkdir()
     write_segment(

@@ -14,7 +14,7 @@ import pytest
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.replicas import compacted
+from kdump.replication import compacted
 from tests.agreement.running import kdump
 from tests.commands.logs import write_segment
 from tests.replicas.building import OnDisk, chain, partition_fields, write_copy, write_metadata

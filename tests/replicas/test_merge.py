@@ -12,8 +12,8 @@ from kdump.errors import RefusedError
 from kdump.formats.checkpoints import EpochEntry, format_leader_epochs
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_wrapper
-from kdump.replicas.heal import Divergence, Healing, Peer, fitting_epochs, heal
-from kdump.replicas.healed_segments import FoundBatch, NewSegment, Taken, segment_base
+from kdump.replication.heal import Divergence, Healing, Peer, fitting_epochs, heal
+from kdump.replication.healed_segments import FoundBatch, NewSegment, Taken, segment_base
 from kdump.storage.partition import PartitionLog
 from kdump.storage.recipe import NewContent, SourceBytes, parts_of
 from tests.recovery.building import broken
@@ -120,9 +120,9 @@ def test_only_so_many_ranges_are_told_apart(tmp_path: Path, monkeypatch: pytest.
         (2, [singles[0], Taken(peer.path, 15, 29, 10, size(ALL[3], ALL[5]))]),
         (1, [Taken(peer.path, 5, 29, 15, size(ALL[1], ALL[3], ALL[5]))]),
     ):
-        monkeypatch.setattr("kdump.replicas.heal.MAX_LISTED", most)
+        monkeypatch.setattr("kdump.replication.heal.MAX_LISTED", most)
         assert replace(merged(own, peer)[0], unproved=()) == replace(WHOLE, taken=tuple(told), lacking=lacking[:most])
-    monkeypatch.setattr("kdump.replicas.heal.MAX_LISTED", 4)
+    monkeypatch.setattr("kdump.replication.heal.MAX_LISTED", 4)
     assert merged(own, peer, has_gaps=True)[0].taken == (Taken(peer.path, 5, 29, 15, size(ALL[1], ALL[3], ALL[5])),)
 
 
@@ -366,7 +366,7 @@ def test_new_segments_begin_where_the_peer_s_do_and_the_copy_has_nothing(tmp_pat
 def test_a_segment_has_no_more_than_2_gib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, peer = log(tmp_path, "a", {0: ALL[:1]}), log(tmp_path, "b", {0: ALL})
     for most, parts in ((size(*ALL[:3]), ALL[3:6]), (size(*ALL[:3]) - 1, ALL[2:4])):
-        monkeypatch.setattr("kdump.replicas.healed_segments.MAX_LOG_SIZE", most)
+        monkeypatch.setattr("kdump.replication.healed_segments.MAX_LOG_SIZE", most)
         _, segments = merged(own, peer)
         bases = list(segments)
         assert bases[1] == parts[0].base

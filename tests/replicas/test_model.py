@@ -11,9 +11,9 @@ from kdump.errors import Problem
 from kdump.formats.checkpoints import EpochEntry
 from kdump.operations.compared import PartitionReplicas
 from kdump.operations.replicas import Replicas
-from kdump.replicas.compare import Relation
-from kdump.replicas.heal import Healing, Peer, heal
-from kdump.replicas.truncation import LoadedLog, follow
+from kdump.replication.compare import Relation
+from kdump.replication.heal import Healing, Peer, heal
+from kdump.replication.truncation import LoadedLog, follow
 from kdump.storage.directory import LogDirectory
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import content_of

@@ -7,8 +7,8 @@ from threading import Event, active_count
 
 import pytest
 
-from kdump.replicas import prefetch
-from kdump.replicas.prefetch import prefetched
+from kdump.replication import prefetch
+from kdump.replication.prefetch import prefetched
 
 
 @pytest.fixture(autouse=True)

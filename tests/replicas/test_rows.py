@@ -8,7 +8,7 @@ import pytest
 
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
-from kdump.replicas.rows import COMPARED, Batch, first_batch_from, walk
+from kdump.replication.rows import COMPARED, Batch, first_batch_from, walk
 from kdump.storage.partition import PartitionLog
 from tests.commands.logs import write_segment
 from tests.recovery.building import batch, broken, with_last_delta, with_offset

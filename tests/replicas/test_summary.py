@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kdump.formats.checkpoints import EpochEntry
-from kdump.replicas.choice import Choice, Replica
-from kdump.replicas.compare import Compared, Comparison, Contents, OffsetRange, Relation
-from kdump.replicas.front import LostFront
-from kdump.replicas.loss import Loss, LostKeys, LostRange
-from kdump.replicas.summary import Difference, Outlook, Span, agreed, best_choice, differences, odd_copies, outlook
-from kdump.replicas.truncation import LoadedLog
+from kdump.replication.choice import Choice, Replica
+from kdump.replication.compare import Compared, Comparison, Contents, OffsetRange, Relation
+from kdump.replication.front import LostFront
+from kdump.replication.loss import Loss, LostKeys, LostRange
+from kdump.replication.summary import Difference, Outlook, Span, agreed, best_choice, differences, odd_copies, outlook
+from kdump.replication.truncation import LoadedLog
 from kdump.topics.partition_state import PartitionState, Standing
 
 STATE = PartitionState(replicas=(3, 1, 2), isr=(1, 2, 3), leader=2)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kdump.formats.checkpoints import EpochEntry
-from kdump.replicas.truncation import LoadedLog, Truncation, follow
+from kdump.replication.truncation import LoadedLog, Truncation, follow
 
 Entries = tuple[tuple[int, int], ...]
 

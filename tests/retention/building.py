@@ -11,8 +11,8 @@ from kdump.change.guard import ANY_LOSS
 from kdump.change.place import new_change
 from kdump.formats import names
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.startup import Startup
-from kdump.repair.as_broker import plan_recovery
 from kdump.retention.partition import Circumstances, PartitionRetention, examine
 from kdump.retention.segments import Shutdown
 from kdump.settings.retention import RetentionSettings

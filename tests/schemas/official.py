@@ -22,7 +22,7 @@ from kdump.columns.decoding import topic_columns
 from kdump.columns.names import Decode
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.interchange.rows import Payload
-from kdump.schemas.decoder import PayloadDecoder
+from kdump.schema_registry.decoder import PayloadDecoder
 from kdump.storage.partition import PartitionLog
 from tests.schemas.random_avro import Json
 from tests.schemas.registries import Pair, registry, schema_record

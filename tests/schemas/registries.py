@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from kdump.schemas.registry import Registry
+from kdump.schema_registry.registry import Registry
 from tests.topics.building import Log
 
 Pair = tuple[bytes | None, bytes | None]

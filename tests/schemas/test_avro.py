@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas.avro import AvroSchema
-from kdump.schemas.avro_depth import MAX_DEPTH
-from kdump.schemas.avro_values import Form, json_of
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.nesting import MAX_NESTING
+from kdump.schema_registry.avro import AvroSchema
+from kdump.schema_registry.avro_depth import MAX_DEPTH
+from kdump.schema_registry.avro_values import Form, json_of
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.nesting import MAX_NESTING
 from tests.schemas.registries import avro
 
 

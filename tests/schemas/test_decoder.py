@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kdump.interchange.rows import Payload
-from kdump.schemas import avro as avro_module
-from kdump.schemas.decoder import PayloadDecoder, check_libraries
-from kdump.schemas.errors import ExtraMissingError, SchemaError
-from kdump.schemas.framing import message_indexes
+from kdump.schema_registry import avro as avro_module
+from kdump.schema_registry.decoder import PayloadDecoder, check_libraries
+from kdump.schema_registry.errors import ExtraMissingError, SchemaError
+from kdump.schema_registry.framing import message_indexes
 from tests.schemas.registries import ORDER, PROTO, avro, framed, registry, schema_record
 
 REGISTRY = registry(

@@ -9,8 +9,8 @@ import pytest
 
 from kdump.columns.decoding import json_columns
 from kdump.interchange.rows import Payload
-from kdump.schemas.decoder import PayloadDecoder
-from kdump.schemas.registry import Registry
+from kdump.schema_registry.decoder import PayloadDecoder
+from kdump.schema_registry.registry import Registry
 from tests.sampling import sampled
 from tests.schemas.registries import ORDER, PROTO, avro, framed, registry, schema_record
 

@@ -19,9 +19,9 @@ import pytest
 
 from kdump.commands.shell.exit_codes import FINDINGS
 from kdump.interchange.rows import Payload
-from kdump.schemas.decoder import PayloadDecoder
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.protobuf import KNOWN_PROTOS, ProtobufSchema
+from kdump.schema_registry.decoder import PayloadDecoder
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.protobuf import KNOWN_PROTOS, ProtobufSchema
 from tests.commands.running import invoked
 from tests.sampling import sampled
 from tests.schemas.random_avro import Avro, Value, base64, evolution, text_of

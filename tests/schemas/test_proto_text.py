@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from google.protobuf import descriptor_pb2
 
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.proto_text import parse_proto
-from kdump.schemas.protobuf import ProtobufSchema
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.proto_text import parse_proto
+from kdump.schema_registry.protobuf import ProtobufSchema
 
 FULL = r'''
 // a comment with "quotes" and { braces

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas.protobuf import ProtobufSchema
-from kdump.schemas.protobuf_maps import has_maps
+from kdump.schema_registry.protobuf import ProtobufSchema
+from kdump.schema_registry.protobuf_maps import has_maps
 
 TEXT = """
 syntax = "proto3";

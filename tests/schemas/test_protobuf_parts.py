@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas import protobuf
-from kdump.schemas.errors import SchemaError
-from kdump.schemas.protobuf import ProtobufSchema, shown_by_parts
-from kdump.schemas.protobuf_maps import has_maps
+from kdump.schema_registry import protobuf
+from kdump.schema_registry.errors import SchemaError
+from kdump.schema_registry.protobuf import ProtobufSchema, shown_by_parts
+from kdump.schema_registry.protobuf_maps import has_maps
 
 TEXT = """
 syntax = "proto3";

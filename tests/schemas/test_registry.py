@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from kdump.schemas.errors import SchemaError, UnknownSchemaError
-from kdump.schemas.registry import State
+from kdump.schema_registry.errors import SchemaError, UnknownSchemaError
+from kdump.schema_registry.registry import State
 from tests.schemas.registries import delete_subject, registry, schema_record, tombstone
 
 

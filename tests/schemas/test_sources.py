@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import KdumpError, Problem
-from kdump.schemas.registry import Registry
-from kdump.schemas.sources import read_schemas
+from kdump.schema_registry.registry import Registry
+from kdump.schema_registry.sources import read_schemas
 from tests.commands.running import invoked
 from tests.schemas.registries import PROTO, partition, schema_record, tombstone
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve import channels
-from kdump.serve.channels import PlainChannel, Senders
-from kdump.serve.open_files import OpenFiles
-from kdump.serve.pieces import FileRange, Parts
+from kdump.server import channels
+from kdump.server.channels import PlainChannel, Senders
+from kdump.server.open_files import OpenFiles
+from kdump.server.pieces import FileRange, Parts
 
 SIZE = 6 << 20
 

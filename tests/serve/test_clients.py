@@ -12,7 +12,7 @@ import kafka
 import pytest
 from kafka.errors import ClusterAuthorizationFailedError, KafkaError, PolicyViolationError
 
-from kdump.serve.background import serve
+from kdump.server.background import serve
 from tests.serve.clients import COMMITTED, READERS, UNCOMMITTED
 from tests.serve.data import build, records_in
 
@@ -134,8 +134,8 @@ def test_aiokafka_reads_as_a_group(server: str) -> None:
 
 
 def test_commits_can_be_refused(log_dir: Path) -> None:
-    from kdump.serve.groups import Commits
-    from kdump.serve.server import ServeOptions
+    from kdump.server.groups import Commits
+    from kdump.server.server import ServeOptions
 
     with serve(str(log_dir), options=ServeOptions(port=0, commits=Commits.REFUSE)) as address:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g"})

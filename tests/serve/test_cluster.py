@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from kdump.errors import BrokerRunsError, KdumpError, NameFormatError
 from kdump.fixture.make import make
-from kdump.serve.background import serve
-from kdump.serve.cluster import Address, ServedCluster
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.cluster import Address, ServedCluster
+from kdump.server.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.locked import broker_on
 from tests.serve.clients import READERS, UNCOMMITTED
@@ -125,7 +125,7 @@ def test_an_address_is_as_clients_are_configured(host: str, text: str) -> None:
 
 
 def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
-    from kdump.serve.server import ServeOptions
+    from kdump.server.server import ServeOptions
 
     log_dir = build(tmp_path / "data")
     said: list[str] = []
@@ -145,7 +145,7 @@ def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_newest_metadata_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.serve import cluster as module
+    from kdump.server import cluster as module
     from kdump.storage.directory import LogDirectory
     from kdump.topics.cluster_image import ClusterImage
     from kdump.topics.metadata_log import MetadataState

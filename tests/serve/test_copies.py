@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kdump.fixture.make import make
-from kdump.serve.background import serve
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import ServedPartition
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.cluster import ServedCluster
+from kdump.server.partition import ServedPartition
+from kdump.server.pieces import OnDamage
 from kdump.storage.open import open_directory
 from tests.serve.clients import READERS, UNCOMMITTED
 from tests.serve.data import Seen

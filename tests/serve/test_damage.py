@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve.background import serve
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.pieces import OnDamage
 from tests.sampling import sampled
 from tests.serve.clients import READERS, UNCOMMITTED, confluent, kafka_python
 from tests.serve.data import Seen, build, records_in

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve.protocol.apis import APIS
+from kdump.server.protocol.apis import APIS
 from tests.campaigns.serve_requests import survive
 from tests.serve.data import build
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kdump.serve import groups
-from kdump.serve.group import CommittedOffset, Group, GroupError, Member
-from kdump.serve.groups import Commits, Coordinator, Joining
-from kdump.serve.protocol.errors import ErrorCode
+from kdump.server import groups
+from kdump.server.group import CommittedOffset, Group, GroupError, Member
+from kdump.server.groups import Commits, Coordinator, Joining
+from kdump.server.protocol.errors import ErrorCode
 from kdump.topics.groups import GroupState
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kdump.fixture.make import make
-from kdump.serve.background import serve
-from kdump.serve.channels import SENDERS
-from kdump.serve.pieces import OnDamage
+from kdump.server.background import serve
+from kdump.server.channels import SENDERS
+from kdump.server.pieces import OnDamage
 from tests.serve.wire import batches
 
 VALUE = {"shape": "binary", "size": [3000, 4000]}

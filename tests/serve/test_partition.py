@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kdump.serve import served_log
-from kdump.serve.cluster import ServedCluster
-from kdump.serve.partition import ServedPartition
-from kdump.serve.pieces import Fetched, OnDamage
+from kdump.server import served_log
+from kdump.server.cluster import ServedCluster
+from kdump.server.partition import ServedPartition
+from kdump.server.pieces import Fetched, OnDamage
 from kdump.storage.open import open_directory
 from tests.serve.data import build
 

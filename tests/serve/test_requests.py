@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from kdump.serve.background import serve
-from kdump.serve.context import Context
-from kdump.serve.fetch import fetch as answer_fetch
-from kdump.serve.protocol.apis import APIS, ApiKey
-from kdump.serve.protocol.errors import ErrorCode
-from kdump.serve.protocol.frames import Request
+from kdump.server.background import serve
+from kdump.server.context import Context
+from kdump.server.fetch import fetch as answer_fetch
+from kdump.server.protocol.apis import APIS, ApiKey
+from kdump.server.protocol.errors import ErrorCode
+from kdump.server.protocol.frames import Request
 from tests.serve.data import build
 from tests.serve.wire import Client
 from tests.topics.building import Log, cluster_directory, metadata_pairs

@@ -16,12 +16,12 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kdump.serve import sasl
-from kdump.serve import server as server_module
-from kdump.serve.background import serve
-from kdump.serve.logins import MAX_PENDING, Logins, origin_of
-from kdump.serve.sasl import AuthenticationError, Exchange, Mechanism, Users
-from kdump.serve.server import ServeOptions
+from kdump.server import sasl
+from kdump.server import server as server_module
+from kdump.server.background import serve
+from kdump.server.logins import MAX_PENDING, Logins, origin_of
+from kdump.server.sasl import AuthenticationError, Exchange, Mechanism, Users
+from kdump.server.server import ServeOptions
 from tests.serve.data import build
 
 PASSWORDS = {"ada": "secret", "grace": "other, with = and ,"}
@@ -64,7 +64,7 @@ def test_nobody_is_let_in_without_a_name(log_dir: Path) -> None:
 
 
 def test_the_credentials_of_the_metadata_count() -> None:
-    from kdump.serve.sasl import make_credential
+    from kdump.server.sasl import make_credential
 
     salt, iterations, stored_key, server_key = make_credential("SCRAM-SHA-256", "pencil")
     fields = {"salt": salt, "iterations": iterations, "storedKey": stored_key, "serverKey": server_key}

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from kdump.formats.schemas.reader import decode
 from kdump.formats.schemas.writer import encode
-from kdump.serve.protocol.apis import APIS, ApiKey
+from kdump.server.protocol.apis import APIS, ApiKey
 
 
 def batches(server: str, topic: str, partition: int, offset: int = 0) -> Iterator[bytes]:

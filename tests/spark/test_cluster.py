@@ -70,7 +70,10 @@ def test_the_archive_has_what_decodes_values(tmp_path: Path) -> None:
     make_archive(str(tmp_path / "kdump.tar.gz"))
     with tarfile.open(tmp_path / "kdump.tar.gz") as archive:
         archive.extractall(tmp_path / "there", filter="data")
-    code = "import fastavro, kdump.schemas.decoder, google.protobuf.message as m; print(fastavro.__file__, m.__file__)"
+    code = (
+        "import fastavro, kdump.schema_registry.decoder, google.protobuf.message as m;"
+        " print(fastavro.__file__, m.__file__)"
+    )
     command = [sys.executable, "-P", "-c", code]
     environ = {**os.environ, "PYTHONPATH": str(tmp_path / "there")}
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environ).stdout.split()

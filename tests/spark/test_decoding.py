@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kdump.schemas.errors import SchemaError
+from kdump.schema_registry.errors import SchemaError
 from kdump.spark.options import OptionError, ReadOptions
 from kdump.spark.schema import column_names, ddl
 from kdump.spark.source import wanted

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from kdump.export import plan as planning
+from kdump.exports import plan as planning
 from kdump.spark import jobs
 from kdump.spark.java import find_java
 from kdump.spark.jobs import Cluster, run_all
@@ -220,8 +220,8 @@ def without_seconds(text: str) -> str:
 
 
 def test_partitions_are_shared_out() -> None:
+    from kdump.check.work import PartitionRange
     from kdump.spark.shares import shares
-    from kdump.verify.work import PartitionRange
 
     assert shares([], 4) == [PartitionRange(0, None)]
     assert shares([5] * 4, 10) == [PartitionRange(0, 2), PartitionRange(2, None)]

@@ -9,7 +9,7 @@ import pytest
 
 from kdump.spark.options import OptionError
 from kdump.spark.stream import LogStreamReader
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation_level import Isolation
 from tests.spark.building import options_of, rows_of
 from tests.topics.building import NOW, Log
 

@@ -15,8 +15,8 @@ import pytest
 from kdump.formats.batch import CODEC_MASK, HEADER_SIZE
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
-from kdump.stats.batches import BatchStats
-from kdump.stats.partition import SegmentTimes, Stats, StatsOptions, dirtiness, partition_stats, total
+from kdump.statistics.batches import BatchStats
+from kdump.statistics.partition import SegmentTimes, Stats, StatsOptions, dirtiness, partition_stats, total
 from kdump.storage.damage import Damage
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch, Record
@@ -137,7 +137,7 @@ def test_more_keys_than_there_is_room_for(tmp_path: Path) -> None:
 
 
 def test_producers_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys.modules["kdump.stats.batches"], "MAX_PRODUCERS", 3)
+    monkeypatch.setattr(sys.modules["kdump.statistics.batches"], "MAX_PRODUCERS", 3)
     data = [encode_batch([NewRecord(n, 0, None, b"")], NewBatch(producer_id=n, producer_epoch=0)) for n in range(5)]
     segment_file(tmp_path / "t-0", b"".join(data))
     batches = partition_stats(PartitionLog(str(tmp_path / "t-0")), StatsOptions()).batches

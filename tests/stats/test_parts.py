@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.formats.codecs import GZIP, NONE, ZSTD
-from kdump.stats import series
-from kdump.stats.partition import CodecSample
-from kdump.stats.series import Envelope, TimeSeries
-from kdump.stats.sizes import Sizes
+from kdump.statistics import series
+from kdump.statistics.partition import CodecSample
+from kdump.statistics.series import Envelope, TimeSeries
+from kdump.statistics.sizes import Sizes
 
 numbers = st.lists(st.integers(0, 1 << 40))
 

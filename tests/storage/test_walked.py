@@ -9,9 +9,9 @@ import pytest
 
 from kdump.blocks import BATCH_COLUMNS, BatchBlock
 from kdump.formats.codecs import GZIP
+from kdump.mend.survey import survey
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
-from kdump.repair.survey import survey
 from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView

@@ -8,8 +8,8 @@ import pytest
 
 from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Record
-from kdump.transactions.isolation import consumed
-from kdump.transactions.isolation_level import Isolation
+from kdump.txns.isolation import consumed
+from kdump.txns.isolation_level import Isolation
 from tests.topics.building import Log, Pair, checkpoint
 
 A, B = (1000, 0), (2000, 0)

@@ -15,8 +15,8 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.replica import replicas
 from kdump.topics.hanging import HangReason, hang_reasons
 from kdump.topics.transaction_ids import TransactionalId, TransactionalIds, transactional_ids
-from kdump.transactions.partition import OpenTxn, PartitionTxns, StableLimit, transactions_of
-from kdump.transactions.txn_index import IndexMismatch, Mismatch
+from kdump.txns.partition import OpenTxn, PartitionTxns, StableLimit, transactions_of
+from kdump.txns.txn_index import IndexMismatch, Mismatch
 from tests.topics.building import NOW, Log, checkpoint, replica, transaction_pair, unexpected
 
 PAIR = (b"k", b"v")

@@ -6,7 +6,7 @@ import pytest
 
 from kdump.formats.producer_snapshot import ProducerEntry
 from kdump.formats.sequences import MAX_SEQUENCE
-from kdump.transactions.producers import (
+from kdump.txns.producers import (
     CompletedTxn,
     CoordinatorWentBack,
     EpochWentBack,

@@ -13,7 +13,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.records import Batch
 from kdump.storage.segment import Segment
 from kdump.storage.txn_state import TxnState
-from kdump.transactions.states import TransactionStates, state_by_next_marker
+from kdump.txns.states import TransactionStates, state_by_next_marker
 from tests.topics.building import NOW, Log
 
 PAIR = (b"k", b"v")

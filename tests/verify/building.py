@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kdump.check import Finding
 from kdump.formats import names
 from kdump.formats.batch import CONTROL, TRANSACTIONAL
 from kdump.formats.checksums import crc32c
@@ -19,11 +20,10 @@ from kdump.formats.index_entries import (
 )
 from kdump.formats.names import INDEX_KINDS, parse_file_name, segment_file_name
 from kdump.library.verifying import verify
+from kdump.mend.survey import survey
 from kdump.recovery.startup import Startup
-from kdump.repair.survey import survey
 from kdump.storage.log_reader import LogFile
 from kdump.storage.partition import PartitionLog
-from kdump.verify import Finding
 
 TIME = 1_700_000_000_000
 NOW = TIME + 100_000

@@ -242,7 +242,7 @@ CASES = (
     Case("KD-LOG-OFFSET", LOG, log(edited(LOG, put(SIZE, FAR)))),
     Case("KD-LOG-OVERFLOW", LOG, log(edited(LOG, put(-SIZE, FAR)))),
     Case("KD-LOG-EMPTY", file(2, "log"), log(segments={0: [batch(0)], 2: [], 4: [batch(4)]})),
-    Case("KD-LOG-LARGE", LOG, log(), changes={"kdump.verify.log.MAX_LOG_SIZE": SIZE}),
+    Case("KD-LOG-LARGE", LOG, log(), changes={"kdump.check.log.MAX_LOG_SIZE": SIZE}),
     Case("KD-LOG-NAME", "copy.log", beside("copy.log")),
     Case("KD-LOG-NAME", "copy.index", beside("copy.index")),
     Case("KD-LOG-NAME", "old.snapshot", beside("old.snapshot")),

@@ -1,19 +1,17 @@
-"""`kdump.verify`: a function and a package of the same name."""
+"""`kdump.verify`: the findings of log directories, one by one."""
 
 from __future__ import annotations
 
 import inspect
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kdump
+from kdump.check import CATALOGUE, Finding
 from kdump.library.verifying import verify
-from kdump.verify import CATALOGUE, Finding
 from tests.agreement.running import kdump as printed
 from tests.verify.building import NOW, Log, build, file, flip
 
@@ -25,7 +23,7 @@ def log(tmp_path: Path) -> Log:
     return built
 
 
-def test_the_package_is_the_function(log: Log) -> None:
+def test_the_findings_are_those_of_the_checks(log: Log) -> None:
     findings = list(kdump.verify(log.directory, now=NOW))
     assert findings == list(verify(str(log.directory), now=NOW))
     assert [finding.code for finding in findings[:2]] == ["KD-LOG-CRC", "KD-LOG-BEYOND"]
@@ -42,23 +40,6 @@ def test_a_run_that_is_left_closes_its_files(log: Log) -> None:
     descriptors = Path("/proc/self/fd")
     opened = [os.readlink(each) for each in descriptors.iterdir() if each.is_symlink()]
     assert [path for path in opened if path.startswith(str(log.directory))] == []
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        "import kdump; f = kdump.verify",
-        "import kdump, kdump.verify; f = kdump.verify",
-        "import kdump, kdump.verify.log; f = kdump.verify",
-        "from kdump import verify as f",
-        "from kdump.library.verifying import verify as f",
-        "import kdump; kdump.verify; from kdump.verify.run import Verification; f = kdump.verify",
-    ],
-)
-def test_however_it_is_imported(program: str, log: Log) -> None:
-    lines = f"{program}\nprint(next(f({str(log.partition)!r})).code)"
-    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("KD-LOG-CRC\n", "")
 
 
 def test_findings_come_as_they_are_found(log: Log) -> None:

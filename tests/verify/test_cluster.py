@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
-from kdump.verify.work import PartitionRange
+from kdump.check.options import Options
+from kdump.check.run import Verification
+from kdump.check.work import PartitionRange
 from tests.topics.building import Log, cluster_directory
 from tests.verify.building import NOW, found
 

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from kdump.verify.entries import Entries, order_text
+from kdump.check.entries import Entries, order_text
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kdump.check import Finding
+from kdump.check.options import Options
+from kdump.check.run import Verification
 from kdump.disk import reading as files
 from kdump.errors import NameFormatError
 from kdump.formats.batch import CRC_START, HEADER_SIZE
 from kdump.formats.checksums import crc32c
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
 from kdump.library.verifying import verify
-from kdump.verify import Finding
-from kdump.verify.options import Options
-from kdump.verify.run import Verification
 from tests.verify.building import NOW, TOPIC_DIR, Log, batch, build, file, found, produced
 
 OTHER = "payments-1"

@@ -100,7 +100,7 @@ def test_many_entries_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.
     expected = (said(log, INDEX), said(log, TIME_INDEX))
     assert expected == ([], [])
     for chunk in (1, 2, 3):
-        monkeypatch.setattr(sys.modules["kdump.verify.entries"], "CHUNK_ENTRIES", chunk)
+        monkeypatch.setattr(sys.modules["kdump.check.entries"], "CHUNK_ENTRIES", chunk)
         assert (said(log, INDEX), said(log, TIME_INDEX)) == expected
         log.edit(INDEX, flip(4 * 8 + 7))
         assert said(log, INDEX) == [("KD-IDX-POSITION", 4 * 8)]

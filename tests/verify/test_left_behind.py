@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.check import Finding
 from kdump.formats import names
 from kdump.formats.index_entries import (
     OffsetIndexEntry,
@@ -13,12 +14,11 @@ from kdump.formats.index_entries import (
     encode_offset_entries,
     encode_time_entries,
 )
+from kdump.mend.indexes import examine_indexes
+from kdump.mend.proposal import examine, examine_trim
+from kdump.mend.task import INDEX_KINDS, Request
 from kdump.recovery.startup import Startup
-from kdump.repair.indexes import examine_indexes
-from kdump.repair.proposal import examine, examine_trim
-from kdump.repair.task import INDEX_KINDS, Request
 from kdump.storage.partition import PartitionLog
-from kdump.verify import Finding
 from tests.verify.building import NOW, TIME, TOPIC_DIR, Log, batch, build, codes, file, marker, produced
 
 INDEX, TIME_INDEX = file(0, "index"), file(0, "timeindex")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import kdump
+from kdump.check.directory import partition_files
 from kdump.findings.kind import NOTE, REFUSES, WARNING
 from kdump.recovery.loader import load_log
 from kdump.recovery.startup import Startup
-from kdump.verify.directory import partition_files
 from tests.verify.building import NOW, batch, build, file, flip
 
 

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kdump.check import live
+from kdump.check.live import key_of
 from kdump.disk.locks import LockHolder
 from kdump.disk.reading import list_directory
 from kdump.findings.finding import Finding
@@ -18,8 +20,6 @@ from kdump.formats import names
 from kdump.formats.names import parse_file_name
 from kdump.storage import live as reading
 from kdump.storage.live import tally
-from kdump.verify import live
-from kdump.verify.live import key_of
 from tests.sampling import sampled
 from tests.topics.building import OTHER_ID, cluster_directory, metadata_pairs
 from tests.topics.building import Log as MetadataLog

@@ -10,7 +10,7 @@ from kdump.query.inventory import partition_info
 from kdump.query.lookup import LogLookup
 from kdump.storage.directory import LogDirectory
 from kdump.storage.replica import Replica
-from kdump.transactions.partition import transactions_of
+from kdump.txns.partition import transactions_of
 from tests.topics.building import unexpected
 from tests.unpacking import unpack
 from tests.verify.building import codes, found, unsound_indexes

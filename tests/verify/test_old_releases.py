@@ -17,7 +17,7 @@ from kdump.formats.index_entries import (
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
 from kdump.settings.defaults import MAX_TIMEOUT_MS
 from kdump.storage.partition import PartitionLog
-from kdump.transactions.partition import LATE_BUFFER_MS
+from kdump.txns.partition import LATE_BUFFER_MS
 from tests.verify.building import NOW, TIME, Log, batch, build, codes, file, found, produced, records, unsound_indexes
 
 LATE_MS = MAX_TIMEOUT_MS + LATE_BUFFER_MS

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kdump.blocks import RecordBlock
+from kdump.check import batch_rows
 from kdump.formats.codecs import GZIP
 from kdump.storage import log_reader
 from kdump.storage.segment import Segment
-from kdump.verify import batch_rows
 from tests.sampling import sampled
 from tests.verify.building import Log, batch, build, file, flip, found, produced, put
 
@@ -47,7 +47,7 @@ def test_a_sound_log_is_walked_in_pieces(log: Log, monkeypatch: pytest.MonkeyPat
         walked.append((piece.start, piece.stop, threading.current_thread().name.startswith("kdump")))
         return real(piece, resume_after)
 
-    monkeypatch.setattr(sys.modules["kdump.verify.run"], "walk", walk)
+    monkeypatch.setattr(sys.modules["kdump.check.run"], "walk", walk)
     assert same(log) == []
     pieces = {(start, stop) for start, stop, by_thread in walked if by_thread}
     assert len(pieces) > 10

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from kdump.check.timestamps import distance
 from kdump.findings.finding import Finding
 from kdump.formats.batch import LOG_APPEND_TIME
 from kdump.formats.codecs import GZIP
 from kdump.formats.encode import NewBatch, encode_batch
 from kdump.formats.iso_times import shown
 from kdump.formats.time_units import unit_of
-from kdump.verify.timestamps import distance
 from tests.verify.building import NOW, TIME, Log, batch, build, entry, produced, records, touch
 
 DAY = 86_400_000

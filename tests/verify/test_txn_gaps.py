@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdump.check import gaps
+from kdump.check.gaps import Gaps
 from kdump.formats.encode import NewRecord, encode_message, encode_wrapper
 from kdump.formats.index_entries import AbortedTxn, encode_aborted_txns
 from kdump.formats.producer_snapshot import ProducerEntry, encode_producer_snapshot
-from kdump.verify import gaps
-from kdump.verify.gaps import Gaps
 from tests.verify.building import TIME, batch, build, file, marker, produced
 
 LEGACY = [NewRecord(offset, TIME, b"k", b"v") for offset in (3, 4)]

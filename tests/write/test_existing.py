@@ -18,11 +18,11 @@ from kdump.change.place import new_change
 from kdump.change.states import state_of
 from kdump.errors import KdumpError, NameFormatError, RefusedError
 from kdump.formats import names
+from kdump.mend.as_broker import plan_recovery
 from kdump.operations.append import NewLog, Opening, opened
 from kdump.operations.open_log import NotAppendableError, open_log
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import LoadOutcome
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.storage.open import open_log as read_log

@@ -11,9 +11,9 @@ from kdump.errors import NameFormatError
 from kdump.formats import names
 from kdump.formats.uuids import format_uuid
 from kdump.library.verifying import verify
+from kdump.mend.as_broker import plan_recovery
 from kdump.recovery.broker_start import directory_state
 from kdump.recovery.outcome import DELETE, RECOVER
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
 from kdump.storage.directory import LogDirectory
 from kdump.write.log_dir import LogDirWriter, read_offsets, write_offsets

@@ -18,8 +18,8 @@ from kdump.formats.batch import TRANSACTIONAL
 from kdump.formats.checkpoints import parse_leader_epochs
 from kdump.formats.codecs import GZIP, NONE, ZSTD
 from kdump.formats.encode import NewBatch, NewRecord, encode_batch
+from kdump.mend.as_broker import plan_recovery
 from kdump.operations.open_log import open_log
-from kdump.repair.as_broker import plan_recovery
 from kdump.settings.writing import WritingSettings
 from kdump.storage.indexes import TxnIndex
 from kdump.storage.open import open_log as read_log
