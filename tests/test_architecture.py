@@ -77,7 +77,6 @@ PRINTS = {
     "commands/help/command.py": "helps",
     "commands/shell/engine.py": "how many tasks are done",
     "commands/shell/output.py": "all else, with controls escaped",
-    "commands/shell/progress.py": "progress, with controls escaped",
 }
 """Who prints past `commands.shell.output`, and what: nothing else may, as names and records would drive terminals."""
 

@@ -31,24 +31,17 @@ NEVER = {
     "kdump.formats.codecs.lz4",
     "kdump.formats.codecs.snappy",
     "kdump.formats.codecs.zstd",
-    "kdump.formats.control",
-    "kdump.recovery.losses",
-    "kdump.mend.salvage",
-    "kdump.retention.policy",
-    "kdump.topics.cluster_image",
-    "kdump.topics.metadata_log",
-    "kdump.check.kraft",
-    "kdump.check.replacements",
     "concurrent.futures",
     "logging",
 }
+"""What takes long to import, or leads to what does: benchmarks/ measures the rest."""
 COMMANDS = {
-    "dump": {"json", "kdump.change.kept", "kdump.query.follow", "kdump.settings.table", "kdump.storage.facts"},
-    "lookup": {"json", "kdump.query.selection", "kdump.settings.table", "kdump.storage.records"},
-    "ls": {"json", "kdump.settings.table", "kdump.txns.partition"},
-    "verify": {"json", "kdump.recovery.loader", "kdump.storage.facts", "kdump.txns.partition"},
-    "startup": {"json", "kdump.storage.facts", "kdump.txns.partition"},
-    "repair": {"kdump.storage.facts", "kdump.txns.partition"},
+    "dump": {"json"},
+    "lookup": {"json"},
+    "ls": {"json"},
+    "verify": {"json"},
+    "startup": {"json"},
+    "repair": set[str](),
 }
 """Each command, and what besides NEVER it does without."""
 OPTIONS = {"lookup": ["--offset", "0"], "startup": ["--clean"], "repair": ["--clean"]}

@@ -14,6 +14,7 @@ from kdump.query.inventory import PartitionInfo
 from kdump.query.outline import Mark, Outline, Section, SectionKind
 from kdump.storage.facts import SegmentInfo
 
+from ..shell.prose import STYLE
 from ..shell.screen import Screen
 from ..shell.times import iso_time
 from .text import Text as Tables
@@ -72,7 +73,7 @@ class Graphs(Tables):
         if lists_segments and info.outline:
             columns = Screen.current.width or NO_TERMINAL
             lines = picture(info, info.outline, columns, plain=not _can_draw())
-            self._write(f"\n{_rendered(lines, self._is_colored)}")
+            self._write("\n" + _rendered(lines, self._is_colored).replace("\x1b", STYLE))
 
 
 def picture(info: PartitionInfo, outline: Outline, columns: int, *, plain: bool = False) -> Iterator[Text]:

@@ -279,7 +279,11 @@ class Changes:
         found = [self._listed.get(label, {})]
         is_inside = os.path.dirname(path) == self._real  # so it is a partition's
         for directory in (places_of_partition if is_inside else places_of)(path, backup_dir):
-            if directory != self._log_directory and is_directory(directory):
+            try:
+                is_another = directory != self._log_directory and is_directory(directory)
+            except PermissionError as error:  # which names the folder that may be in it
+                raise PermissionError(error.errno, error.strerror, path) from None
+            if is_another:
                 found.append(_by_partition(directory).get(label, {}))
         return {
             each: is_begun

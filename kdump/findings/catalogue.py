@@ -186,7 +186,7 @@ _KINDS = (
         "A producer snapshot breaks its format or its CRC."),
     FindingKind("KD-SNAP-STATE", WARNING, SERVES_WRONG_DATA, ways.REPAIRED, "partition",
         "A producer snapshot and the log before it do not agree on a producer."),
-    FindingKind("KD-SNAP-LARGE", WARNING, REBUILDS, ways.FEWER_PRODUCERS, "snapshots",
+    FindingKind("KD-SNAP-LARGE", WARNING, REBUILDS, ways.FEWER_PRODUCERS, "partition",
         "A producer snapshot has more producers than Kafka 4.2.2, 4.4 and later read."),
     FindingKind("KD-SNAP-STRAY", NOTE, IGNORES, ways.LEFT_ALONE, "partition",
         "A producer snapshot belongs to no segment. The broker deletes it at its next start."),

@@ -26,6 +26,7 @@ from kdump.storage.partition import PartitionLog
 from kdump.storage.planned import PlannedPartition
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import Part, Recipe, SourceBytes, joined, parts_of, piece_of
+from kdump.storage.scan import valid_entry
 from kdump.storage.swaps import Span, complete_swaps, logs_of, replaced_by
 from kdump.storage.valid_batches import valid_runs
 
@@ -263,7 +264,14 @@ class SalvagedFiles:
                 following = next((each for each in parts[number + 1 :] if isinstance(each, ByteRange)), None)
                 stop = following.first_offset if following else next_base
                 last = None if stop is None else stop - 1
-                self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why))
+                is_valid = self._is_valid(name, part)
+                self.given_up.append(GivenUp(name, part.start, part.stop, first, last, part.why, is_valid))
+
+    def _is_valid(self, name: str, part: LeftOut) -> bool:
+        """Return whether the bytes are a batch whose CRC holds, though its records cannot be read."""
+        with LogView(self.directory, name) as view:
+            entry = valid_entry(view, part.start, part.stop)
+        return entry is not None and entry.size[0] == part.stop - part.start
 
     def _leave_out(self, name: str, recipe: Recipe, part: LeftOut) -> None:
         size = part.stop - part.start

@@ -16,7 +16,7 @@ from kdump.change.plan import Operation
 from kdump.change.undo import Judged, Verdict, close, judge, prune, undo, undo_drafts
 from kdump.disk.entered import check_way
 from kdump.disk.locks import check_not_growing, is_log_directory
-from kdump.disk.reading import is_directory, is_named
+from kdump.disk.reading import is_directory, is_named, is_there
 from kdump.errors import KdumpError, RefusedError
 from kdump.operations.results import Failed
 from kdump.operations.safety import SafetyOptions, check_is_there, locked
@@ -47,7 +47,8 @@ def list_changes(path: str, backup_dir: str | None = None) -> Listing:
     """
     if backup_dir is not None:
         check_is_there(backup_dir)
-    check_way(path)
+    if is_there(path):
+        check_way(path)
     given, path = path, os.path.realpath(path)
     errors: dict[str, OSError] = {}
     if is_directory(path) and not PartitionLog(path).segments and not any(change_files(path)):

@@ -10,6 +10,7 @@ that is written to, the entries that its indexes have then and the whole batches
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -113,18 +114,37 @@ def is_beside_broker(path: str) -> bool:
     return broker_on(path) is not None or is_live(path)
 
 
+_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    StopIteration,
+    struct.error,
+    TypeError,
+    ValueError,
+)
+"""What Python raises for a fault in a program."""
+
+
 @contextmanager
 def internal_errors(path: str) -> Iterator[None]:
     """Raise InternalError for what kdump does not raise on purpose while it works on a partition or file.
 
-    Wrong arguments are the caller's errors, memory and threads that the system refuses nobody's. With KDUMP_DEBUG
-    nothing is changed.
+    Wrong arguments are the caller's errors, memory and threads that the system refuses nobody's, and what a library of
+    the caller's raises is not kdump's. With KDUMP_DEBUG nothing is changed.
     """
     try:
         yield
     except (OSError, KdumpError):
         raise
     except Exception as error:
+        if not isinstance(error, _FAULTS) and type(error) is not RuntimeError:  # click has subclasses of that
+            raise
         if shows_where() or is_wrong_call(error) or is_out_of_memory(error) or is_out_of_threads(error):
             raise
         failed = InternalError.of(path, error)

@@ -248,7 +248,8 @@ def test_a_copy_belongs_to_whom_the_original_does(partition: Path, tmp_path: Pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_folder_for_originals_belongs_to_whom_the_partition_does(partition: Path, tmp_path: Path) -> None:
-    os.chown(partition, 1234, 2345)
+    for path in (partition, *partition.iterdir()):
+        os.chown(path, 1234, 2345)
     files = new_change(str(partition), str(tmp_path / "backup"))
     clean_in_place(state_of(partition), cleaner(partition), files, keep_old=True)
     info = os.stat(files.directory)

@@ -132,7 +132,8 @@ def test_in_place_and_back(run: Run, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_what_is_made_in_a_log_directory_belongs_to_its_owner(run: Run, tmp_path: Path) -> None:
     disks = three_brokers(tmp_path)
-    os.chown(disks[0].path, 1234, 2345)
+    for path in (disks[0].path, *disks[0].path.rglob("*")):
+        os.chown(path, 1234, 2345)
     assert run("resurrect", *paths(disks), "--in-place", "--apply") == 0, run.err
     made = disks[0].path / names.CLUSTER_METADATA_DIR
     assert {(path.stat().st_uid, path.stat().st_gid) for path in (made, *made.iterdir())} == {(1234, 2345)}

@@ -56,7 +56,9 @@ def run(*arguments: object) -> Result:
 
 
 def process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **options)
+    # in C's environment, which a child has unless it is given one, readline may have put the terminal's width
+    given = {"env": dict(os.environ), **options}
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, check=False, **given)
 
 
 def objects(*arguments: object) -> list[dict[str, Any]]:

@@ -620,7 +620,7 @@ PARTITION = {
     "type", "topic", "partition", "path", "isComplete", "operations", "isApplied", "change", "interrupted", "failure",
     "problems", "notes",
     "logStartOffset", "logEndOffset", "lost", "kept", "kafkaKeeps", "markers", "openTransactions",
-    "isDecisionNeeded", "dropped",
+    "isDecisionNeeded", "dropped", "droppedByKind",
 }  # fmt: skip
 
 

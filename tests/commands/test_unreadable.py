@@ -221,7 +221,9 @@ def without(monkeypatch: pytest.MonkeyPatch, error: int, concerns: Callable[[str
     opened = os.open
 
     def open_(path: str, flags: int, *more: Any, **options: Any) -> int:
-        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and concerns(os.fspath(path), flags):
+        folder = options.get("dir_fd")
+        where = os.fspath(path) if folder is None else os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and concerns(where, flags):
             raise OSError(error, os.strerror(error), path)
         return opened(path, flags, *more, **options)
 
@@ -233,7 +235,9 @@ def test_a_read_only_mount_is_rescued_elsewhere(
     own: Path, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
 ) -> None:
     """Also one with a lock file that a broker left."""
-    (own / "disk-1" / names.LOCK).touch()
+    lock, info = own / "disk-1" / names.LOCK, (own / "disk-1").stat()
+    lock.touch()
+    os.chown(lock, info.st_uid, info.st_gid)
     before = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
     without(monkeypatch, errno.EROFS, lambda path, _: "disk-1/" in path)
     said = kdump(own, "repair", *way, "--apply", "--jobs", "1", "disk-1")

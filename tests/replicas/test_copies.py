@@ -24,7 +24,7 @@ HOLE = [batch for batch in WHOLE if batch.base != 25]
 def codes(root: Path, *arguments: object) -> list[tuple[str, str, int]]:
     """The findings between copies: code, path, offset."""
     rows = kdump(root, "verify", "b1", "b2", *arguments, "--format", "jsonl").of_type("finding")
-    return [(row["code"], row["path"], row["offset"]) for row in rows if row["code"].startswith("KD-COPY-")]
+    return [(row["code"], row["path"], row["firstOffset"]) for row in rows if row["code"].startswith("KD-COPY-")]
 
 
 @pytest.mark.parametrize(

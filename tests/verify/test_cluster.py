@@ -102,7 +102,10 @@ def test_metadata_that_cannot_be_taken_in_accuses_nobody(data: Path) -> None:
         "offset 8: Could not deserialize metadata record with frame version 0. Note that upgrades from the preview"
         " release of KRaft in 2.8 to newer versions are not supported. (byte 0) (and 1 more)"
     )
-    assert said(data) == {f"{log.base_offset:020}.log": ("KD-META-CLUSTER", message)}
+    assert said(data) == {
+        f"{log.base_offset:020}.log": ("KD-META-CLUSTER", message),
+        "nameless-0": ("KD-META-PARTITION-MISSING", "there is no such file"),
+    }
 
 
 def test_records_that_are_newer_accuse_nobody(data: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_topic_that_was_made_meanwhile(tmp_path: Path, broker: None, monkeypat
         log.add(*metadata_pairs(("Topic", topic | {"name": "clicks"}), ("Partition", partition | topic))).write()
 
     between_looks(monkeypatch, make_it_known)
-    assert unassigned(data) == {"nameless-0", "orders-1", "orders-7"}
+    assert unassigned(data) == {"orders-1", "orders-7"}
 
 
 def unassigned(data: Path) -> set[str]:
