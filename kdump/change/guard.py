@@ -299,6 +299,9 @@ class _Search:
 
         None where new content has it somewhere else.
         """
+        producer = block.last_offset[row], block.producer_id[row], block.producer_epoch[row]
+        if block.count[row] == 0 and producer in overlap.producers:
+            return DropKind.REPACKED, 0
         may_be_cleaned = self._spans is None or bool(self._spans)
         if overlap.records or may_be_cleaned:
             try:

@@ -74,11 +74,13 @@ class Overlap(NamedTuple):
 
     `batches` are the identities of its batches, each with its last offset (absolute), `spans` the first and the last
     offset of each with its leader epoch (-1: none), `records` those by offset, of the batches that can be read.
+    `producers` are the last offset of each batch with its producer's id and epoch: what a batch without records tells.
     """
 
     batches: set[tuple[int, Identity]]
     spans: list[tuple[int, int, int]]
     records: dict[int, KeptRecord]
+    producers: set[tuple[int, int, int]]
 
     def has_later_epoch(self, first: int, last: int, epoch: int) -> bool:
         """Return whether a batch at one of these offsets is of a later leader epoch."""
@@ -108,7 +110,7 @@ class ResultLogs:
         """Return what batches with offsets from `first` to `last` (absolute) have. Raises OSError."""
         if self._places is None:
             self._places = list(self._read_places())
-        overlap = Overlap(set(), [], {})
+        overlap = Overlap(set(), [], {}, set())
         for place in self._places:
             if place.lowest <= last and first <= place.highest:
                 with LogView(self._planned, place.name) as log:
@@ -138,6 +140,7 @@ class ResultLogs:
                 continue
             overlap.batches.add((high, identity_of(held, at)))
             overlap.spans.append((low, high, held.leader_epoch[at]))
+            overlap.producers.add((high, held.producer_id[at], held.producer_epoch[at]))
             try:
                 overlap.records.update(records_of(held, at))
             except KdumpError:
