@@ -69,7 +69,7 @@ class TextPrinter:
         self._routine: list[SafeLine] = []
         self._is_first = True
         self._unlisted = 0
-        self._dropped = self._given_up = 0
+        self._dropped = self._dropped_batches = self._given_up = 0
         self._gives_up = self._has_unaccepted = False
         self._budget = LineBudget()
 
@@ -89,6 +89,7 @@ class TextPrinter:
             self._notes(done.path, task)
             return
         self._dropped += task.dropped.lost.records
+        self._dropped_batches += task.dropped.lost.batches
         self._has_unaccepted |= not self._safety.allowance.allows(task.dropped)
         self._gives_up |= task.salvaged is not None and bool(task.salvaged.given_up)
         text = self._block(done, task)
@@ -228,6 +229,8 @@ class TextPrinter:
     def _done(self, work: int, more: str) -> None:
         """Print what was changed, how to check it, and how to take it back."""
         dropped = number_words(self._dropped, "valid record") if self._dropped else "no valid batch"
+        if self._dropped_batches and not self._dropped:
+            dropped = number_words(self._dropped_batches, "batch without records", "batches without records")
         given_up = f", {number_words(self._given_up, 'damaged range')} given up" if self._given_up else ""
         self._write(f"Done. {number_words(work, 'partition')} changed{given_up}, {dropped} dropped{more}.\n")
         undo = places_by_change(undoable([*self._finished, *self._made]))

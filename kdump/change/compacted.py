@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from kdump import kernels
 from kdump.blocks import BatchBlock
-from kdump.change.kept_records import Record
 from kdump.errors import KdumpError
 from kdump.formats.batch import DELETE_HORIZON, TRANSACTIONAL
 from kdump.storage.control_batches import control_record, end_of_transaction, is_control
@@ -15,6 +14,7 @@ from kdump.storage.decoded import DecodedRows, decode_rows
 from kdump.storage.log_reader import LogFile
 from kdump.storage.planned import PlannedFiles
 from kdump.storage.planned_log import LogView
+from kdump.storage.records import Record
 from kdump.storage.valid_batches import valid_runs
 
 _MAP_BYTES = 1 << 31

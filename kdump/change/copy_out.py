@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from kdump.change.checks import check_room
 from kdump.change.place import PREFIX
 from kdump.disk import durable
-from kdump.disk.copies import copy_file, copy_status, reflink
+from kdump.disk.copies import copy_file, copy_status, open_source, reflink
 from kdump.disk.durable import new_directory, remove_tree
+from kdump.disk.entered import entered
 from kdump.disk.reading import is_directory, is_named, list_directory
 from kdump.disk.rights import rights_of
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
 
 _NOT_COPIED = (names.LOCK, names.CLEAN_SHUTDOWN)
@@ -48,11 +49,11 @@ def begin_copy(target: str, sources: Iterable[str]) -> str:
 
 Copy = tuple[str, str]
 """Paths: of a file or directory that is copied, and where to."""
-Unreadable = Callable[[str, OSError], None]
+Unreadable = Callable[[str, OSError | RefusedError], None]
 """Hears of a directory or file that cannot be read, and is not in the copy."""
 
 
-def _no_unreadable(_: str, error: OSError) -> None:
+def _no_unreadable(_: str, error: OSError | RefusedError) -> None:
     raise error
 
 
@@ -72,7 +73,8 @@ def copy_log_directory(
         if name not in _NOT_COPIED and not name.startswith(PREFIX)
     ]
     try:
-        copy_directories(folders, part, copies, unreadable)
+        with entered(source):
+            copy_directories(folders, part, copies, unreadable)
     except (KdumpError, OSError):
         remove_tree(part)
         raise
@@ -110,6 +112,8 @@ def _noting(path: str, unreadable: Unreadable) -> Iterator[None]:
     """Tell of a source that cannot be read; what else fails is raised."""
     try:
         yield
+    except RefusedError as error:
+        unreadable(path, error)
     except OSError as error:
         if error.errno not in _OF_SOURCES:
             raise
@@ -137,7 +141,15 @@ def _check_room(copies: Sequence[Copy], part: str) -> None:
     needed = sum(sizes)
     with_data = next((copy for copy, size in zip(copies, sizes, strict=True) if size), None)
     probe = os.path.join(part, "probe")
-    if with_data and reflink(with_data[0], probe):
+    if with_data and _is_shared(with_data[0], probe):
         durable.remove_file(probe)
         needed = 0
     check_room(needed, part)
+
+
+def _is_shared(source: str, probe: str) -> bool:
+    try:
+        with open_source(source) as old:
+            return reflink(old, probe)
+    except RefusedError:  # it is told of when it is copied
+        return False

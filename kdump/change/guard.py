@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kdump.blocks import BatchBlock
 from kdump.change.compacted import Cleaned
-from kdump.change.kept_records import Identity, Overlap, Record, ResultLogs, identity_of, offsets_of, records_of
+from kdump.change.kept_records import Identity, KeptRecord, Overlap, ResultLogs, identity_of, offsets_of, records_of
 from kdump.change.plan import REMOVE, RENAME, REPLACE, TRUNCATE, Operation
 from kdump.errors import KdumpError, RefusedError
 from kdump.formats import names
@@ -299,6 +299,9 @@ class _Search:
 
         None where new content has it somewhere else.
         """
+        producer = block.last_offset[row], block.producer_id[row], block.producer_epoch[row]
+        if block.count[row] == 0 and producer in overlap.producers:
+            return DropKind.REPACKED, 0
         may_be_cleaned = self._spans is None or bool(self._spans)
         if overlap.records or may_be_cleaned:
             try:
@@ -320,11 +323,11 @@ class _Search:
             kind = DropKind.OLDER_EPOCH
         return kind, records
 
-    def _is_cleaned(self, block: BatchBlock, row: int, offset: int, record: Record) -> bool:
+    def _is_cleaned(self, block: BatchBlock, row: int, offset: int, kept: KeptRecord) -> bool:
         """Return whether a cleaner has dropped a record: this one, or the one whose .swap takes the log's place."""
         if self._spans is not None and not any(first <= offset <= last for first, last in self._spans):
             return False
-        return self._cleaned.explains(block, row, offset, record)
+        return self._cleaned.explains(block, row, offset, kept.record)
 
 
 def _chunks(block: BatchBlock, rows: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kdump.blocks import BatchBlock, content_at
+from kdump.blocks import BatchBlock
 from kdump.errors import KdumpError
-from kdump.formats.batch import MAGIC_AT
-from kdump.storage.decoded import BadBatch, decode_rows, first_offset
+from kdump.formats.batch import CONTROL, MAGIC_AT, TRANSACTIONAL
+from kdump.storage.decoded import BadBatch, first_offset
 from kdump.storage.planned import PlannedFiles
 from kdump.storage.planned_log import LogView
 from kdump.storage.recipe import SourceBytes, parts_of
+from kdump.storage.records import Record
+from kdump.storage.records import records_of as read_records
 from kdump.storage.scan import Run
 from kdump.storage.valid_batches import valid_runs
 
@@ -30,26 +32,29 @@ def identity_of(block: BatchBlock, row: int) -> Identity:
     return Identity(block.magic[row], block.size[row], block.crc[row])
 
 
-class Record(NamedTuple):
-    """A record's timestamp (ms), key and value (None: null)."""
-
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
+_ROLE = TRANSACTIONAL | CONTROL
 
 
-def records_of(block: BatchBlock, row: int) -> dict[int, Record]:
+class KeptRecord(NamedTuple):
+    """A record, and what its batch says of it: the producer's id and epoch (-1: none), transactional and control."""
+
+    record: Record
+    producer_id: int
+    producer_epoch: int
+    role: int
+
+
+def records_of(block: BatchBlock, row: int) -> dict[int, KeptRecord]:
     """Return the records of a batch that the block holds, by offset (absolute). Raises KdumpError where one is bad."""
-    records: dict[int, Record] = {}
-    for rows in decode_rows(block, row, row + 1):
-        if isinstance(rows, BadBatch):
-            raise rows.error
-        source, columns = rows.source_of(row), rows.records
-        for at in range(columns.length):
-            key = content_at(source, columns.key_position[at], columns.key_length[at])
-            value = content_at(source, columns.value_position[at], columns.value_length[at])
-            records[columns.offset[at]] = Record(columns.timestamp[at], key, value)
-    return records
+    role = block.attributes[row] & _ROLE if block.magic[row] >= 2 else 0
+    kept: dict[int, KeptRecord] = {}
+    for record in read_records(block, row, row + 1):
+        if isinstance(record, BadBatch):
+            raise record.error
+        kept[record.offset] = KeptRecord(
+            record._replace(row=0), block.producer_id[row], block.producer_epoch[row], role
+        )
+    return kept
 
 
 def offsets_of(block: BatchBlock, row: int) -> tuple[int, int]:
@@ -69,11 +74,13 @@ class Overlap(NamedTuple):
 
     `batches` are the identities of its batches, each with its last offset (absolute), `spans` the first and the last
     offset of each with its leader epoch (-1: none), `records` those by offset, of the batches that can be read.
+    `producers` are the last offset of each batch with its producer's id and epoch: what a batch without records tells.
     """
 
     batches: set[tuple[int, Identity]]
     spans: list[tuple[int, int, int]]
-    records: dict[int, Record]
+    records: dict[int, KeptRecord]
+    producers: set[tuple[int, int, int]]
 
     def has_later_epoch(self, first: int, last: int, epoch: int) -> bool:
         """Return whether a batch at one of these offsets is of a later leader epoch."""
@@ -103,7 +110,7 @@ class ResultLogs:
         """Return what batches with offsets from `first` to `last` (absolute) have. Raises OSError."""
         if self._places is None:
             self._places = list(self._read_places())
-        overlap = Overlap(set(), [], {})
+        overlap = Overlap(set(), [], {}, set())
         for place in self._places:
             if place.lowest <= last and first <= place.highest:
                 with LogView(self._planned, place.name) as log:
@@ -133,6 +140,7 @@ class ResultLogs:
                 continue
             overlap.batches.add((high, identity_of(held, at)))
             overlap.spans.append((low, high, held.leader_epoch[at]))
+            overlap.producers.add((high, held.producer_id[at], held.producer_epoch[at]))
             try:
                 overlap.records.update(records_of(held, at))
             except KdumpError:

@@ -18,6 +18,7 @@ from kdump.clean.state import PartitionState
 from kdump.disk import durable
 from kdump.disk.copies import copy_file, copy_status
 from kdump.disk.durable import make_directories
+from kdump.disk.entered import entered
 from kdump.disk.reading import is_named
 from kdump.disk.rights import rights_of
 from kdump.errors import RefusedError
@@ -95,7 +96,7 @@ def clean_into(state: PartitionState, clean: Clean | None, directory: str) -> Cl
     rights = rights_of([source])
     make_directories(directory, rights=rights)
     _check_room(state, clean, directory, makes_copies=True)
-    with durable.filled_directory(target):
+    with entered(os.path.dirname(source)), durable.filled_directory(target):
         cleaning = clean(Staging(partial(os.path.join, target))) if clean else None
         for name in _staying(state, cleaning):
             copy_file(os.path.join(source, name), os.path.join(target, name))

@@ -302,15 +302,23 @@ def check_ordinary(path: str, at: Place, info: os.stat_result, *, may_be_directo
     if at.folder is None:
         return
     owner = os.fstat(at.folder).st_uid
+    way = f"Give it to {user_of(owner).name} (chown), then run this again"
+    if info.st_nlink > 1 and not stat.S_ISDIR(info.st_mode):
+        way = f"It has other names elsewhere (hard links), so give {user_of(owner).name} a copy, then run this again"
     if info.st_uid != owner and (at.user is not None or info.st_uid != os.geteuid() != 0):
         raise RefusedError(
             f"{path}: belongs to {user_of(info.st_uid).name}, and the directory to {user_of(owner).name}: kdump leaves"
-            f" it alone. Give it to {user_of(owner).name} (chown), then run this again"
+            f" it alone. {way}"
         )
 
 
 def may_not(path: str, user: User) -> RefusedError:
-    """Return the refusal where the owner of a directory lacks the right to change something in it."""
+    """Return the refusal where the owner of a directory lacks the right to change something in it.
+
+    What a link leads to is nobody's to give away.
+    """
+    if os.path.islink(path):
+        return RefusedError(f"{path}: a symbolic link to what {user.name}, to whom the directory belongs, may not read")
     return RefusedError(
         f"{path}: {user.name}, to whom the directory belongs, may not read or change it, and root changes there only"
         f" what {user.name} could. Give it to {user.name} (chown), then run this again"

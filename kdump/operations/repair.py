@@ -282,7 +282,7 @@ def _repair_copy(target: Target, wanted: Repair, safety: SafetyOptions, output: 
         if done.task is not None:
             check_loss(done.path, done.task.dropped, safety)
 
-    def unreadable(path: str, error: OSError) -> None:
+    def unreadable(path: str, error: OSError | RefusedError) -> None:
         if path in readable:
             errors[path] = error
         else:

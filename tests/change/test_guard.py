@@ -145,6 +145,28 @@ class TestKept:
             REPACKED: DroppedBatches(1, 2, 10, 11),
         }
 
+    @pytest.mark.parametrize(
+        "other",
+        [
+            encode_batch([NewRecord(10, 1000, b"k", b"v", ((b"h", b"2"),))], NewBatch()),
+            encode_batch([NewRecord(10, 1000, b"k", b"v", ((b"h", b"1"),))], NewBatch(producer_id=7, producer_epoch=0)),
+            encode_batch([NewRecord(10, 1000, b"k", b"v", ((b"h", b"1"),))], NewBatch(attributes=TRANSACTIONAL)),
+        ],
+        ids=["headers", "producer", "transactional"],
+    )
+    def test_the_same_key_and_value_are_not_the_same_record(self, case: Case, other: bytes) -> None:
+        case.write(B, encode_batch([NewRecord(10, 1000, b"k", b"v", ((b"h", b"1"),))], NewBatch()))
+        assert case.dropped({A: case.whole(A), B: new(other)}) == {LOST: DroppedBatches(1, 1, 10, 10)}
+
+    def test_a_batch_without_records_tells_only_of_its_producer(self, case: Case) -> None:
+        kept = NewBatch(0, 7, 0, base_offset=0, last_offset=0, base_timestamp=1, max_timestamp=1)
+        case.write(A, encode_batch([NewRecord(0, 1, b"k", b"v")], kept))
+        case.write(A + ".cleaned", encode_batch([], kept) + encode_batch([], kept._replace(producer_id=8)))
+        assert case.dropped({A: case.whole(A), B: case.whole(B)}) == {
+            REPACKED: DroppedBatches(1, 0, 0, 0),
+            LOST: DroppedBatches(1, 0, 0, 0),
+        }
+
     def test_a_file_that_the_broker_deletes(self, case: Case) -> None:
         case.write(B + ".deleted", batch(30))
         assert case.dropped({A: case.whole(A), B: case.whole(B)}) == {DropKind.SET_ASIDE: DroppedBatches(1, 2, 30, 31)}

@@ -254,11 +254,11 @@ def test_a_copy_for_which_the_disk_is_too_small_leaves_nothing(own: Path, monkey
     for module in ("kdump.change.copy_out", "kdump.disk.copies"):
         monkeypatch.setattr(f"{module}.reflink", lambda source, target: False)
 
-    def full(source: str, target: str) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "copyfile", full)
+        patch.setattr(shutil, "copyfileobj", full)
         said = kdump(own, "repair", "--apply", "--output", "out", "--jobs", "1", "disk-1")
     assert said.code == 3
     assert "No space left on device" in said.err

@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections import namedtuple
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -208,3 +209,39 @@ class TestSourcesThatCannotBeRead:
         with pytest.raises(PermissionError):
             copied(source)
         assert not (source.parent / f"copy{PART_SUFFIX}").exists()
+
+
+class TestNamesThatLeadElsewhere:
+    def test_what_the_owner_may_not_read_is_not_copied(self, source: Path) -> None:
+        """Whoever runs this may: but the owner could have put the link there."""
+        secret = source.parent / "secret"
+        secret.write_text("of somebody else")
+        secret.chmod(0o600 if os.geteuid() == 0 else 0)
+        (source / PARTITION / "notes.txt").symlink_to(secret)
+        (source / "other.txt").symlink_to(secret)
+        if os.geteuid() == 0:
+            source.parent.chmod(0o755)
+            for path in (source, *source.rglob("*")):
+                os.chown(path, 4321, 4321, follow_symlinks=False)
+        told: list[str] = []
+        part = Path(copy_log_directory(str(source), [PARTITION], f"{source}-copy", lambda path, _: told.append(path)))
+        assert told == [str(source / "other.txt"), str(source / PARTITION)]
+        assert {path.name for path in part.iterdir()} == {names.META_PROPERTIES}
+
+    def test_rights_are_those_of_the_file_that_was_read(self, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And not of what has its name by the time when they are given."""
+        path = source / PARTITION / name(0, "log")
+        path.chmod(0o600)
+        real = copies.reflink
+
+        def swapped(old: BinaryIO, target: str) -> bool:
+            if target.endswith(path.name) and path.stat().st_mode & 0o777 == 0o600:
+                path.rename(source.parent / "moved")
+                path.write_bytes(b"")
+                path.chmod(0o666)
+            return real(old, target)
+
+        monkeypatch.setattr(copies, "reflink", swapped)
+        copy = copied(source) / PARTITION / path.name
+        assert copy.read_bytes() == (source.parent / "moved").read_bytes() != b""
+        assert copy.stat().st_mode & 0o777 == 0o600
