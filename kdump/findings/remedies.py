@@ -91,7 +91,7 @@ UNASSIGNED = (
 )
 SWAP = (_run("startup", "shows what the broker does: it finishes the replacement"),)
 DAMAGED_SWAP = (
-    _run("repair", "before the start, if the segments that it would replace are here: moves it away and keeps these"),
+    _run("repair", "before the start: lists the ways, and what each loses"),
     REPLICA,
 )
 PARTITION_METADATA = (
