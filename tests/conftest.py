@@ -96,7 +96,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # The end of a run says what it left out, and why it took longer than its work; `-ra` says what was skipped, and why.
 _LEFT_OUT = pytest.StashKey[int]()
 _BEGAN = time.monotonic()
-_ELSEWHERE = {"not slow": "slow ones: ./dev slow", "slow or hypothesis": "others: ./dev test"}
+_ELSEWHERE = {"not slow": "slow ones: ./dev slow", "slow": "others: ./dev test"}
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -50,7 +50,7 @@ MORE = {
 }
 """Command lines that the campaigns do not have, on a directory with damage and leftovers."""
 STEP = 5
-"""Of how many names one is tried with one kind of thing; the slow tests try every name."""
+"""Of how many names one is tried with one kind of thing; the slow tests try every second one."""
 KINDS = ("link to a file", "link to a directory", "link to nowhere", "pipe", "device")
 RUNS = [*(each.name for each in CHANGING), *MORE]
 
@@ -204,7 +204,8 @@ def test_nothing_outside_changes(run: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_nothing_outside_changes_by_any_name(run: str, tmp_path: Path) -> None:
     situation = Situation(run, tmp_path)
-    for number, name in enumerate(situation.names(), RUNS.index(run)):
+    first = RUNS.index(run)
+    for number, name in enumerate(situation.names()[first % 2 :: 2], first):
         check(situation, name, KINDS[number % len(KINDS)])
 
 

@@ -159,7 +159,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "time index damaged": edit(name(0, "timeindex"), flip(2)),
     "time index with a zero tail": edit(name(40, "timeindex"), lambda data: data + bytes(1200)),
     "txn index missing": removed(name(20, "txnindex")),
-    "txn index damaged": edit(name(20, "txnindex"), flip(1)),
+    "txn index damaged": edit(name(20, "txnindex"), flip(5)),
     "snapshot damaged": edit(name(40, "snapshot"), flip(20)),
     "snapshots missing": removed(name(20, "snapshot"), name(40, "snapshot"), name(59, "snapshot")),
     "stray snapshot": copied(name(40, "snapshot"), name(33, "snapshot"), name(90, "snapshot")),
