@@ -252,7 +252,8 @@ def end_offset(path: str) -> int | None:
     """Return the log end offset (absolute) of a partition directory; None where it cannot be told."""
     try:
         log = PartitionLog(path)
-        return log_end_offset(log) if log.segments else None
+        end = log_end_offset(log) if log.segments else -1
+        return end if end >= 0 else None  # a damaged base offset may lead beyond the largest number
     except (OSError, KdumpError):
         return None
 

@@ -170,11 +170,12 @@ class Trial:
         """Yield what a second run does, which is nothing.
 
         `truncate` does what one start of a broker does. Of a log whose name has not all digits the next start makes the
-        files that the first one did not look for: it may have work once more, and drops nothing with it.
+        files that the first one did not look for. `fix-bit` may see the next flipped bit only once the one before it is
+        flipped back. They may have work once more, and drop nothing with it.
         """
         again = self._repair("--apply")
         yield from self._ends(again)
-        may_go_on = {"", *applied} if self._strategy == "truncate" else set[str]()
+        may_go_on = {"", *applied} if self._strategy in ("truncate", "fix-bit") else set[str]()
         for row in again.of_type("partition"):
             name = Path(row["path"]).name
             if name in may_go_on and not row["droppedByKind"]:

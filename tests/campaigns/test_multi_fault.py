@@ -23,7 +23,7 @@ SEED = "slow"
 def test_a_strategy_loses_no_batch_unannounced_and_undo_gives_all_back(first: int, tmp_path: Path) -> None:
     """17 times two log directories, of about 30 partition directories each."""
     (tmp_path / "templates").mkdir()
-    arguments = SEED, str(tmp_path), str(tmp_path / "templates"), 2
+    arguments = SEED, str(tmp_path), str(tmp_path / "templates"), 1
     with ProcessPoolExecutor(1, initializer=multi_fault.begin, initargs=arguments) as process:
         for number in (first, first + 1):
             tally = process.submit(multi_fault.run_one, number).result()
