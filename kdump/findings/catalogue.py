@@ -236,7 +236,7 @@ _KINDS = (
         "partition.metadata cannot be parsed."),
     FindingKind("KD-META-PARTITION-MISSING", NOTE, SETS_ASIDE, ways.PARTITION_METADATA, "directory",
         "There is no partition.metadata: a KRaft broker sets the replica aside, and an empty one takes its place."),
-    FindingKind("KD-META-TOPIC-ID", ERROR, SERVES_WRONG_DATA, ways.TOPIC_ID, "directory",
+    FindingKind("KD-META-TOPIC-ID", ERROR, SERVES_WRONG_DATA, ways.TOPIC_ID, "topic_ids",
         "Partitions of one topic have different topic ids."),
     FindingKind("KD-META-TOPIC-CLUSTER", ERROR, SETS_ASIDE, ways.TOPIC_ID, "cluster",
         "partition.metadata has another topic id than the cluster has for a topic of that name: it is not served."),
