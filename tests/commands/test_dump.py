@@ -616,7 +616,7 @@ def test_other_files_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     assert all(line.startswith(f"kdump: {folder}/") for line in lines)
     assert any("unknown file version 0" in line for line in lines)
     assert any("found only [1]" in line for line in lines)
-    assert any("byte 0: Unexpected aborted transaction version 1" in line for line in lines)
+    assert any("byte 0: Unexpected aborted transaction version 257" in line for line in lines)
     assert any("byte 34: 1 bytes are left" in line for line in lines)
 
 
